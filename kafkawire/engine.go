@@ -1,0 +1,38 @@
+package kafkawire
+
+import (
+	"context"
+
+	"queenmq/queen"
+)
+
+// Engine is what this door asks of the queue engine. Methods that may wait
+// return at once with something to wait on, or take a context; no method takes
+// or returns kmsg.
+type Engine interface {
+	// Cluster answers from memory.
+	Cluster() queen.Cluster
+	// Queues looks queues up, in the order asked; a queue that does not exist is
+	// answered from the database, never from memory, with ErrUnknownQueue or
+	// ErrUnknownQueueID.
+	Queues(ctx context.Context, refs []queen.QueueRef) ([]QueueAnswer, error)
+	// AllQueues lists every queue, ordered by name.
+	AllQueues(ctx context.Context) ([]queen.Queue, error)
+	CreateQueue(ctx context.Context, q queen.NewQueue) (queen.Queue, error)
+	DeleteQueue(ctx context.Context, ref queen.QueueRef) (queen.Queue, error)
+	// Append starts the appends in order and returns one Pending per item, at
+	// once unless the bound on bytes in flight is reached.
+	Append(ctx context.Context, items []queen.AppendItem) []*queen.Pending
+	// Read answers one ReadAnswer per item, waiting as the request says.
+	Read(ctx context.Context, r queen.ReadRequest) ([]queen.ReadAnswer, error)
+	Offsets(ctx context.Context, q []queen.OffsetQuery) ([]queen.OffsetAnswer, error)
+	EpochEnds(ctx context.Context, q []queen.EpochQuery) ([]queen.EpochAnswer, error)
+	NewProducer(ctx context.Context) (queen.ProducerID, error)
+	// CommitOffsets stores positions; the answers carry Err per partition.
+	CommitOffsets(ctx context.Context, group string, c []queen.Cursor) ([]queen.Cursor, error)
+	// FetchOffsets reads positions; nil refs means all of the group's.
+	FetchOffsets(ctx context.Context, group string, refs []queen.PartitionRef) ([]queen.Cursor, error)
+}
+
+// QueueAnswer answers one QueueRef.
+type QueueAnswer = queen.QueueAnswer

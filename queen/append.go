@@ -1,0 +1,99 @@
+package queen
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// AppendItem is one Kafka record batch for one partition.
+type AppendItem struct {
+	Partition PartitionRef
+	// Batch is exactly one record batch of magic 2, as received. Append checks
+	// it (length, CRC, count, every record under a decompression cap) and copies it.
+	Batch []byte
+}
+
+// Appended is what became of an AppendItem.
+type Appended struct {
+	// BaseOffset is the offset of the batch's first record; for an idempotent
+	// resend, that of the original.
+	BaseOffset int64
+	// LogStart is the partition's log start offset.
+	LogStart int64
+	// CreatedAt is the stored creation time, by the database's clock; zero for a resend.
+	CreatedAt time.Time
+}
+
+// Pending is an append under way. It is completed exactly once.
+type Pending struct {
+	done chan struct{}
+	res  Appended
+	err  error
+}
+
+// Done is closed when the append has an outcome.
+func (p *Pending) Done() <-chan struct{} { return p.done }
+
+// Result waits for the outcome, or for ctx. The error is one of Errors.
+func (p *Pending) Result(ctx context.Context) (Appended, error) {
+	select {
+	case <-p.done:
+		return p.res, p.err
+	case <-ctx.Done():
+		select {
+		case <-p.done:
+			return p.res, p.err
+		default:
+			return Appended{}, context.Cause(ctx)
+		}
+	}
+}
+
+// CompletedPending is a Pending that already has its outcome.
+func CompletedPending(res Appended, err error) *Pending {
+	p := &Pending{done: make(chan struct{}), res: res, err: err}
+	close(p.done)
+	return p
+}
+
+// Header is one record header. Value nil is null, distinct from empty.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// Message is one native message to push.
+type Message struct {
+	Queue     string
+	Partition string // empty: Default, or chosen by key, id or turn in a fixed queue
+	ID        []byte // nil: minted; otherwise 1–65,535 bytes, the client's transactionId
+	Key       []byte // nil is null
+	Value     []byte // nil is null (a tombstone)
+	Headers   []Header
+	TraceID   string // empty: none
+}
+
+// PushStatus is the outcome of one pushed message.
+type PushStatus string
+
+// The outcomes of a push.
+const (
+	Queued    PushStatus = "queued"
+	Duplicate PushStatus = "duplicate"
+	Failed    PushStatus = "error"
+)
+
+// Pushed is the outcome of one Message, in request order.
+type Pushed struct {
+	Status PushStatus
+	// MessageID is the stored message's id; of the original for a duplicate, or
+	// the zero UUID when the original can no longer be read.
+	MessageID uuid.UUID
+	// TransactionID is the client's id, or the text of MessageID for a minted one.
+	TransactionID []byte
+	Partition     string // where it went
+	Offset        int64  // −1 with Failed
+	Err           error  // with Failed: one of Errors
+}

@@ -1,0 +1,2 @@
+// Package httpapi is the native HTTP door: JSON in, engine calls, JSON out.
+package httpapi

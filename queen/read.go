@@ -1,0 +1,78 @@
+package queen
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// ReadItem asks for one partition's record batches from an offset on.
+type ReadItem struct {
+	Partition PartitionRef
+	Offset    int64
+	MaxBytes  int // soft: a first batch is returned whole
+	// CurrentEpoch is the leader epoch the client believes in, −1 for none.
+	CurrentEpoch int32
+	// LastFetchedEpoch is the epoch of the client's last record, −1 for none (KIP-595).
+	LastFetchedEpoch int32
+}
+
+// ReadRequest reads from many partitions in one go.
+type ReadRequest struct {
+	Items    []ReadItem
+	MinBytes int           // wait until this much is there …
+	MaxWait  time.Duration // … or this long
+	MaxBytes int           // soft, over all items; a first batch is returned whole
+}
+
+// ReadAnswer answers one ReadItem.
+type ReadAnswer struct {
+	Err           error // one of Errors; the marks below are set even so where known, else −1
+	LogStart      int64
+	HighWatermark int64 // the next offset to be written
+	LastStable    int64 // equal to HighWatermark while there are no transactions
+	// Batches are whole record batches with their offsets patched in, in offset
+	// order, the first one holding Offset or the next offset that exists. They
+	// are immutable and shared: never written to.
+	Batches [][]byte
+	// Diverging is set when LastFetchedEpoch and Offset lie on a truncated branch.
+	Diverging *EpochEnd
+}
+
+// EpochEnd is the end offset of a leader epoch.
+type EpochEnd struct {
+	Epoch     int32
+	EndOffset int64
+}
+
+// FetchItem asks for one partition's messages, decoded, by names (native API).
+type FetchItem struct {
+	Queue     string
+	Partition string // empty: Default
+	Offset    int64
+	MaxBytes  int
+}
+
+// Fetched answers one FetchItem.
+type Fetched struct {
+	Err           error
+	Messages      []StoredMessage
+	LogStart      int64
+	HighWatermark int64
+}
+
+// StoredMessage is a message as it is read back.
+type StoredMessage struct {
+	ID uuid.UUID
+	// TransactionID is the client's id, or the text of ID where it was minted.
+	TransactionID []byte
+	Offset        int64
+	Partition     string
+	PartitionID   int64
+	Key           []byte // nil is null
+	Value         []byte // nil is null
+	Headers       []Header
+	TraceID       string
+	Timestamp     time.Time // the record's own
+	CreatedAt     time.Time // when it was stored, by the database's clock
+}

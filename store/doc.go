@@ -1,0 +1,2 @@
+// Package store is the ledger: PostgreSQL through pgx, and nothing else.
+package store
