@@ -1,0 +1,139 @@
+-- The log, its ids, its readers' positions and its brokers. One screen of it is
+-- in store/doc.go. Names are plain: search_path chooses the schema.
+
+-- What belongs to the whole database. One row.
+CREATE TABLE cluster (
+    one                boolean PRIMARY KEY DEFAULT true CHECK (one),
+    cluster_id         uuid    NOT NULL DEFAULT gen_random_uuid(),
+    -- The incarnation last seen, and the leader epoch it was given. The epoch
+    -- is raised when the incarnation changes (failover, restore), never lowered.
+    system_identifier  bigint  NOT NULL DEFAULT 0,
+    timeline           bigint  NOT NULL DEFAULT 0,
+    epoch              integer NOT NULL DEFAULT 0,
+    -- Raised by every change of queues or partitions; polled by brokers.
+    catalog_version    bigint  NOT NULL DEFAULT 1
+);
+INSERT INTO cluster DEFAULT VALUES;
+
+CREATE TABLE queues (
+    id                   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name                 text COLLATE "C" NOT NULL,
+    topic_id             uuid    NOT NULL UNIQUE DEFAULT gen_random_uuid(),
+    fixed                boolean NOT NULL,            -- made by a Kafka client: a fixed set of partitions
+    partitions           integer NOT NULL DEFAULT 0,  -- how many there are: the next number
+    dedup_window_seconds integer NOT NULL DEFAULT 3600 CHECK (dedup_window_seconds >= 0),
+    window_from          text    NOT NULL DEFAULT 'default' CHECK (window_from IN ('default', 'configured', 'kafka')),
+    max_message_bytes    integer NOT NULL DEFAULT 1048588 CHECK (max_message_bytes > 0),
+    retention_ms         bigint  NOT NULL DEFAULT -1 CHECK (retention_ms >= -1),
+    created_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
+    deleted_at           timestamptz                  -- tombstone: the name is free, the rows wait for the sweeper
+);
+CREATE UNIQUE INDEX queues_name ON queues (name) WHERE deleted_at IS NULL;
+
+-- One row per partition. Append locks it and never updates it, so the row
+-- stays one tuple whatever snapshots are open; only log start, the sidecar's
+-- start and deletion change it.
+CREATE TABLE log_partitions (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue_id     bigint  NOT NULL,
+    number       integer NOT NULL,
+    name         text COLLATE "C" NOT NULL,
+    start_offset bigint  NOT NULL DEFAULT 0,  -- log start: lower offsets are gone
+    txns_start   bigint  NOT NULL DEFAULT 0,  -- lower offsets have no txns row any more
+    created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    UNIQUE (queue_id, number),
+    UNIQUE (queue_id, name)
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0.02);
+
+-- The log: one row per flush of a partition, its record batches as served.
+CREATE TABLE log_segments (
+    partition_id  bigint  NOT NULL,
+    end_offset    bigint  NOT NULL,   -- the last offset, inclusive
+    base_offset   bigint  NOT NULL,
+    created_at    timestamptz NOT NULL,
+    max_timestamp bigint  NOT NULL,   -- running maximum over the partition, ms: monotone, so time is found by bisection
+    leader_epoch  integer NOT NULL,
+    records       integer NOT NULL,
+    size          integer NOT NULL,   -- bytes as served
+    header        bytea   NOT NULL,   -- versioned, see queen/segment.go
+    data          bytea   NOT NULL,
+    PRIMARY KEY (partition_id, end_offset)
+);
+ALTER TABLE log_segments ALTER COLUMN data SET STORAGE EXTERNAL;
+
+-- The sidecar: what is known of a segment's ids. Written for every segment,
+-- window or not, because acknowledging by id resolves through it; the newest
+-- row of a partition is never purged, because the next offset is its end + 1.
+CREATE TABLE log_txns (
+    partition_id  bigint NOT NULL,
+    end_offset    bigint NOT NULL,
+    base_offset   bigint NOT NULL,
+    created_at    timestamptz NOT NULL,
+    max_timestamp bigint NOT NULL,
+    -- The id base, a UUIDv7 as two halves; message i has the id (hi, lo + i).
+    id_hi         bigint NOT NULL,
+    id_lo         bigint NOT NULL,
+    -- One xxh3-128 hash per offset; the nil UUID stands for a minted id or a
+    -- hole; empty when all ids are minted.
+    hashes        uuid[] NOT NULL,
+    -- What became of each part of the call, where any was left out: else NULL
+    -- and the parts follow one another. A repeat of the call is answered from it.
+    part_verdicts smallint[],
+    part_offsets  bigint[],
+    PRIMARY KEY (partition_id, end_offset)
+);
+ALTER TABLE log_txns ALTER COLUMN hashes SET STORAGE EXTERNAL;
+
+-- Idempotent producers: epoch and the last five batches. The end offset is part
+-- of the key so that the newest version is the first index entry met going
+-- down, however many dead ones an open snapshot keeps.
+CREATE TABLE producers (
+    partition_id bigint   NOT NULL,
+    producer_id  bigint   NOT NULL,
+    end_offset   bigint   NOT NULL,
+    epoch        integer  NOT NULL,
+    first_seqs   integer[] NOT NULL,  -- oldest first, at most five
+    last_seqs    integer[] NOT NULL,
+    base_offsets bigint[] NOT NULL,
+    updated_at   timestamptz NOT NULL,
+    PRIMARY KEY (partition_id, producer_id, end_offset)
+);
+CREATE SEQUENCE producer_ids MINVALUE 1;
+
+-- A group's position in a partition, for both doors, and its native lease.
+CREATE TABLE cursors (
+    partition_id bigint NOT NULL,
+    group_name   text COLLATE "C" NOT NULL,
+    next_offset  bigint NOT NULL,
+    leader_epoch integer NOT NULL DEFAULT -1,
+    metadata     bytea  NOT NULL DEFAULT '',
+    kafka        boolean NOT NULL,            -- last written by a Kafka commit
+    committed_at timestamptz NOT NULL,
+    lease_id     uuid,
+    lease_end    bigint,                      -- last offset under the lease
+    lease_until  timestamptz,
+    acked        bigint[] NOT NULL DEFAULT '{}', -- completed ahead of next_offset, ascending
+    PRIMARY KEY (partition_id, group_name)
+) WITH (fillfactor = 50);
+CREATE INDEX cursors_group ON cursors (group_name);
+
+-- Where a native group that asked for new messages only began. Partitions born
+-- later start at 0.
+CREATE TABLE subscriptions (
+    queue_id   bigint NOT NULL,
+    group_name text COLLATE "C" NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (queue_id, group_name)
+);
+
+-- Live brokers. instance tells a restarted process from its predecessor.
+CREATE TABLE brokers (
+    id           integer PRIMARY KEY CHECK (id >= 0),
+    instance     uuid    NOT NULL,
+    host         text    NOT NULL,
+    port         integer NOT NULL,
+    version      text    NOT NULL,
+    functions    text[]  NOT NULL,   -- the numbered functions it calls; migrate drops what nobody calls
+    started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    heartbeat_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
