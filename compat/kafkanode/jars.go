@@ -1,0 +1,66 @@
+package kafkanode
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+//go:embed pom.xml
+var pom []byte
+
+// Jars answers the class path of Apache Kafka and its tools, fetching the jars
+// on first use. They are kept under the user's cache folder in one folder per
+// content of pom.xml, so changing a version never mixes two sets.
+func Jars(ctx context.Context) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("kafka jars: no cache folder: %w", err)
+	}
+	sum := sha256.Sum256(pom)
+	dir := filepath.Join(cache, "queen-kafka", hex.EncodeToString(sum[:6]))
+	if _, err := os.Stat(dir); err == nil {
+		return filepath.Join(dir, "*"), nil
+	}
+	if err := fetch(ctx, dir); err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "*"), nil
+}
+
+// fetch fills dir by way of a sibling folder and a rename, so that a fetch cut
+// short is never taken for a complete one.
+func fetch(ctx context.Context, dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return fmt.Errorf("kafka jars: %w", err)
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), "fetch-")
+	if err != nil {
+		return fmt.Errorf("kafka jars: %w", err)
+	}
+	defer os.RemoveAll(tmp)
+	if err := os.WriteFile(filepath.Join(tmp, "pom.xml"), pom, 0o644); err != nil {
+		return fmt.Errorf("kafka jars: %w", err)
+	}
+	jars := filepath.Join(tmp, "jars")
+	cmd := exec.CommandContext(ctx, "mvn", "-q", "-B", "dependency:copy-dependencies",
+		"-DincludeScope=runtime", "-DoutputDirectory="+jars)
+	cmd.Dir = tmp
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("kafka jars: mvn dependency:copy-dependencies: %w\n%s", err, out)
+	}
+	if err := os.Rename(jars, dir); err != nil {
+		// Another process was faster: its folder is as good as ours.
+		if _, statErr := os.Stat(dir); errors.Is(err, os.ErrExist) || statErr == nil {
+			return nil
+		}
+		return fmt.Errorf("kafka jars: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+// Command run starts an Apache Kafka node in the foreground, for `make kafka`.
+//
+//	run                        start, print `ready kafka=HOST:PORT`, stop on SIGTERM
+//	run exec COMMAND [ARG…]    start, run COMMAND with COMPAT_SEEDS set, stop
+//	run tool NAME [ARG…]       run a console tool, such as kafka-console-consumer
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"queenmq/compat/kafkanode"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		os.Exit(exit.ExitCode())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	switch {
+	case len(args) == 0:
+		return foreground(ctx)
+	case args[0] == "exec" && len(args) > 1:
+		return around(ctx, args[1], args[2:])
+	case args[0] == "tool" && len(args) > 1:
+		cmd, err := kafkanode.Tool(ctx, args[1], args[2:]...)
+		if err != nil {
+			return err
+		}
+		return attached(cmd)
+	default:
+		return errors.New("usage: run [exec COMMAND [ARG…] | tool NAME [ARG…]]")
+	}
+}
+
+func foreground(ctx context.Context) error {
+	n, err := kafkanode.Start(ctx, kafkanode.Config{Log: os.Stderr})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stdout, "ready kafka=%s\n", n.Addr)
+	select {
+	case <-ctx.Done():
+	case <-n.Exited():
+		err = errors.New("the node ended by itself")
+	}
+	return errors.Join(err, n.Stop())
+}
+
+// around runs a command while a node is up.
+func around(ctx context.Context, name string, args []string) error {
+	n, err := kafkanode.Start(ctx, kafkanode.Config{Log: os.Stderr})
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), "COMPAT_SEEDS="+n.Addr)
+	return errors.Join(attached(cmd), n.Stop())
+}
+
+func attached(cmd *exec.Cmd) error {
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return cmd.Run()
+}
