@@ -34,6 +34,62 @@ type QueueOptions struct {
 	RetentionMs int64
 }
 
+// The options of a queue made natively that nobody configured. A topic made by a
+// Kafka client starts from its own (window 0, seven days).
+const (
+	DefaultDedupWindowSeconds       = 3600
+	DefaultMaxMessageBytes          = 1_048_588 // Apache Kafka's default
+	DefaultRetentionMs        int64 = -1
+)
+
+// DefaultOptions are the options of a queue made natively that nobody configured.
+func DefaultOptions() QueueOptions {
+	return QueueOptions{
+		DedupWindowSeconds: DefaultDedupWindowSeconds,
+		WindowFrom:         WindowDefault,
+		MaxMessageBytes:    DefaultMaxMessageBytes,
+		RetentionMs:        DefaultRetentionMs,
+	}
+}
+
+// OptionsPatch is what a configure request says about each option; nil says
+// nothing about it. It is applied under the queue's row lock, so that two
+// merges at once keep each other's keys.
+type OptionsPatch struct {
+	// Merge keeps the stored value of what the patch says nothing about;
+	// otherwise that goes back to its default (a full replace).
+	Merge              bool
+	DedupWindowSeconds *int
+	MaxMessageBytes    *int
+	RetentionMs        *int64
+}
+
+// Apply returns the options after the patch, given those stored and the defaults
+// of this queue. For a queue that does not exist yet, stored are the defaults.
+func (p OptionsPatch) Apply(stored, defaults QueueOptions) QueueOptions {
+	o := defaults
+	if p.Merge {
+		o = stored
+	}
+	if p.DedupWindowSeconds != nil {
+		o.DedupWindowSeconds, o.WindowFrom = *p.DedupWindowSeconds, WindowConfigured
+	}
+	if p.MaxMessageBytes != nil {
+		o.MaxMessageBytes = *p.MaxMessageBytes
+	}
+	if p.RetentionMs != nil {
+		o.RetentionMs = *p.RetentionMs
+	}
+	return o
+}
+
+// Configured is what became of a configure request.
+type Configured struct {
+	Queue   Queue        // as it now is
+	Before  QueueOptions // as it was under the same row lock; the defaults with Created
+	Created bool         // the queue did not exist
+}
+
 // WindowFrom says where a queue's deduplication window came from.
 type WindowFrom string
 

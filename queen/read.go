@@ -53,6 +53,14 @@ type FetchItem struct {
 	MaxBytes  int
 }
 
+// FetchRequest reads from partitions by offset without moving any position.
+type FetchRequest struct {
+	Items    []FetchItem
+	MinBytes int           // wait until this much is there …
+	MaxWait  time.Duration // … or this long
+	MaxBytes int           // soft, over all items: the first message is returned whole
+}
+
 // Fetched answers one FetchItem.
 type Fetched struct {
 	Err           error
