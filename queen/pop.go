@@ -12,6 +12,7 @@ type PopRequest struct {
 	Partition string        // empty: any partition that has something
 	Group     string        // empty: the group-less mode
 	Batch     int           // messages at most; 0 means 1
+	MaxBytes  int           // soft bound on the batch's values: a first message is returned whole; 0 is no bound
 	Wait      time.Duration // how long to wait for a first message
 	Lease     time.Duration // 0: 300 s
 	AutoAck   bool          // completed on delivery
