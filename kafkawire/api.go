@@ -1,0 +1,105 @@
+package kafkawire
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// api is one row of the table of requests: all this door knows about a request
+// before its handler does.
+type api struct {
+	key  int16
+	name string
+	// advertised is the lowest version ApiVersions tells; clients read more into
+	// two of them than is served (see the notes in table).
+	advertised int16
+	// min and max are the versions served. Others close the connection, as in
+	// Kafka: no reply to them can be encoded.
+	min, max int16
+	// bytesMax bounds the frame. Requests that carry neither records nor members'
+	// metadata have a small one.
+	bytesMax int
+	// expands is how many bytes decoding may allocate for each byte of the frame,
+	// whatever its counts claim (FuzzRequest holds this); the budget is charged with it.
+	expands int64
+
+	// handle answers a request that waits for the reply before it. It runs in the
+	// connection's write loop; ctx ends when the client hangs up or the server stops.
+	handle func(c *conn, ctx context.Context, r *request) (kmsg.Response, error)
+	// start, set in its place, begins a request that may overlap others of its
+	// kind and returns the wait for its reply. It runs in the read loop.
+	start func(c *conn, ctx context.Context, r *request) answer
+}
+
+// The bounds of frames that carry no records. Decoding such a frame can cost
+// expandsMax times its size (an array's claimed length is believed up to one
+// element for each one to eight bytes left).
+const (
+	tinyFrame  = 64 << 10
+	smallFrame = 1 << 20
+	expandsMax = 40
+)
+
+// table is THE table. ApiVersions and the matrix of README are printed from it.
+func table(cfg Config) []api {
+	tiny, small := min(tinyFrame, cfg.FrameBytesMax), min(smallFrame, cfg.FrameBytesMax)
+	rows := []api{
+		// Produce is advertised from 0: librdkafka before 2.11 switches gzip, snappy
+		// and lz4 off where it does not see version 0 (KAFKA-18659). 0–2 are refused.
+		{key: 0, advertised: 0, min: 3, max: 13, bytesMax: cfg.ProduceBytesMax, expands: 1, start: (*conn).produce},
+		{key: 18, advertised: 0, min: 0, max: 5, bytesMax: tiny, expands: expandsMax, handle: (*conn).apiVersions},
+	}
+	_ = small // keys 8–14, the consumer groups, belong here
+	for i := range rows {
+		rows[i].name = kmsg.NameForKey(rows[i].key)
+	}
+	return rows
+}
+
+// lookup finds the row of a frame by its prefix, and judges version and size.
+func (s *Server) lookup(p prefix) (*api, error) {
+	a := s.apis[p.key]
+	switch {
+	case a == nil:
+		return nil, badFramef("request key %d is not served", p.key)
+	case int(p.size) > a.bytesMax:
+		return nil, badFramef("%s frame of %d bytes is above its limit of %d", a.name, p.size, a.bytesMax)
+	case a.key == int16(kmsg.ApiVersions) && p.version > a.max:
+		return a, nil // answered with what is served (KIP-511)
+	case p.version < a.min || p.version > a.max:
+		return nil, badFramef("%s version %d is not served, only %s", a.name, p.version, a.versions())
+	}
+	return a, nil
+}
+
+func (a *api) versions() string {
+	return strconv.Itoa(int(a.min)) + "–" + strconv.Itoa(int(a.max))
+}
+
+// decode turns the bytes after the prefix into a request that aliases them.
+func (a *api) decode(p prefix, frame []byte, cfg *Config) (*request, error) {
+	r := &request{api: a, version: p.version, correlationID: p.correlationID, body: kmsg.RequestForKey(a.key)}
+	r.body.SetVersion(p.version)
+	if p.version > a.max {
+		return r, nil // ApiVersions of the future: not even its header is known
+	}
+	clientID, body, err := parseHeader(frame, r.body.IsFlexible())
+	if err != nil {
+		return nil, err
+	}
+	if clientID != nil {
+		r.clientID = *clientID
+	}
+	if a.key == int16(kmsg.Produce) {
+		// The one large frame: its counts are walked before they are believed.
+		if err := walkProduce(body, p.version, cfg.ElementsMax); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.body.ReadFrom(body); err != nil {
+		return nil, badFramef("%s version %d cannot be decoded: %v", a.name, p.version, err)
+	}
+	return r, nil
+}

@@ -1,0 +1,81 @@
+package kafkawire
+
+import (
+	"container/list"
+	"context"
+	"sync"
+)
+
+// budget is a bound on bytes shared by all connections. Takers are served in
+// the order they came, so that a large one is not starved by small ones.
+type budget struct {
+	mu    sync.Mutex
+	size  int64
+	free  int64
+	queue list.List // of *taker
+}
+
+type taker struct {
+	n     int64
+	ready chan struct{}
+}
+
+func newBudget(size int64) *budget { return &budget{size: size, free: size} }
+
+// take waits for n bytes of room, or for ctx. More than the whole budget counts
+// as all of it. It returns what must be given back.
+func (b *budget) take(ctx context.Context, n int64) (int64, error) {
+	n = min(n, b.size)
+	b.mu.Lock()
+	if b.queue.Len() == 0 && b.free >= n {
+		b.free -= n
+		b.mu.Unlock()
+		return n, nil
+	}
+	t := &taker{n: n, ready: make(chan struct{})}
+	e := b.queue.PushBack(t)
+	b.mu.Unlock()
+
+	select {
+	case <-t.ready:
+		return n, nil
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-t.ready: // granted at the last moment
+		return n, nil
+	default:
+	}
+	b.queue.Remove(e)
+	b.grant() // it may have been the one in the way
+	return 0, context.Cause(ctx)
+}
+
+// give returns n bytes.
+func (b *budget) give(n int64) {
+	if n == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free += n
+	if b.free > b.size {
+		panic("BUG: more bytes given back to the budget than taken")
+	}
+	b.grant()
+}
+
+// grant serves the queue's front while there is room. mu is held.
+func (b *budget) grant() {
+	for e := b.queue.Front(); e != nil; e = b.queue.Front() {
+		t := e.Value.(*taker)
+		if t.n > b.free {
+			return
+		}
+		b.free -= t.n
+		b.queue.Remove(e)
+		close(t.ready)
+	}
+}

@@ -1,0 +1,343 @@
+package kafkawire
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// request is one decoded frame.
+type request struct {
+	api           *api
+	version       int16
+	correlationID int32
+	clientID      string       // empty where the client sent null
+	body          kmsg.Request // its byte fields alias the frame, which is dropped with the reply
+	bytes         int64        // to be given back to the budget when the reply is written
+}
+
+// answer waits for a request's reply. A nil response without an error writes
+// nothing; an error closes the connection.
+type answer func() (kmsg.Response, error)
+
+// reply is a request in its place in the order of replies.
+type reply struct {
+	req *request
+	// wait is set where the read loop started the request. Without it the write
+	// loop runs the handler when its turn comes, which is what makes every
+	// request but Produce wait for the reply before it.
+	wait answer
+}
+
+// conn is one connection: a read loop that starts requests in order, a write
+// loop that answers them in that order, and a bounded channel between them.
+//
+//	read loop ──► frame, table, decode ──► [start Produce] ──► replies ──► write loop ──► wait or run, encode, write
+//
+// The read loop always has the next read under way, so a hang-up ends the wait
+// of a Fetch or JoinGroup at once.
+type conn struct {
+	srv  *Server
+	nc   net.Conn
+	host string
+	log  *slog.Logger
+
+	// ctx ends when the client hangs up or the server stops: waits end, appends
+	// that were started do not.
+	ctx  context.Context
+	end  context.CancelCauseFunc
+	done chan struct{} // closed when the write loop has ended
+
+	in      *bufio.Reader // owned by the read loop
+	replies chan *reply
+
+	// serial counts the requests in replies that a Produce must not overtake:
+	// those not started, and those started by the write loop that are no Produce.
+	serial atomic.Int64
+	// open counts requests read and not yet answered; such a connection is not idle.
+	open atomic.Int64
+
+	out []byte // owned by the write loop
+}
+
+func newConn(s *Server, nc net.Conn, host string) *conn {
+	c := &conn{
+		srv: s, nc: nc, host: host,
+		log:     s.log.With("remote", host),
+		done:    make(chan struct{}),
+		in:      bufio.NewReaderSize(nc, 4<<10),
+		replies: make(chan *reply, s.cfg.PipelineMax),
+	}
+	c.ctx, c.end = context.WithCancelCause(s.ctx)
+	return c
+}
+
+// stop ends waits and reading; what was started is still answered. It does not wait.
+func (c *conn) stop(why error) {
+	c.end(why)
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+}
+
+// serve runs both loops and returns when they have ended.
+func (c *conn) serve() {
+	c.log.Debug("connected")
+	kill := context.AfterFunc(c.srv.ctx, func() { _ = c.nc.Close() })
+	defer kill()
+
+	var reading sync.WaitGroup
+	var readErr error
+	reading.Go(func() {
+		defer close(c.replies)
+		readErr = c.readLoop()
+		c.end(readErr)
+	})
+	writeErr := c.writeLoop()
+	c.end(writeErr)
+	close(c.done)
+	_ = c.nc.Close()
+	reading.Wait()
+	// What was read before a hang-up was sent before it: a producer that asks for
+	// no answer may well close right behind its last batch.
+	hungUp := errors.Is(context.Cause(c.ctx), errHangUp)
+	for r := range c.replies {
+		if hungUp && r.wait == nil && r.req.api.start != nil {
+			c.start(r.req)
+		}
+		c.release(r)
+	}
+
+	var bad *badFrame
+	switch why := context.Cause(c.ctx); {
+	case errors.As(why, &bad):
+		c.srv.noise.log(c.log, "closed a connection", "reason", why)
+	default:
+		c.log.Debug("closed", "reason", why)
+	}
+}
+
+func (c *conn) readLoop() error {
+	for {
+		req, err := c.readRequest()
+		if err != nil {
+			return err
+		}
+		c.open.Add(1)
+		r := &reply{req: req}
+		if req.api.start != nil && c.serial.Load() == 0 {
+			r.wait = c.start(req)
+		} else {
+			c.serial.Add(1)
+		}
+		select {
+		case c.replies <- r:
+		case <-c.done:
+			c.release(r)
+			return net.ErrClosed
+		}
+	}
+}
+
+// readRequest reads and decodes the next frame, bounded in size and in time.
+func (c *conn) readRequest() (*request, error) {
+	cfg := &c.srv.cfg
+	if err := c.awaitFrame(); err != nil {
+		return nil, err
+	}
+	// From its first byte on, a frame has a deadline.
+	if err := c.readDeadline(cfg.FrameTimeout); err != nil {
+		return nil, err
+	}
+	head, err := c.in.Peek(4)
+	if err != nil {
+		return nil, cutShort(err)
+	}
+	if err := checkSize([4]byte(head), max(cfg.ProduceBytesMax, cfg.FrameBytesMax)); err != nil {
+		return nil, err
+	}
+	var b [prefixBytes]byte
+	if _, err := io.ReadFull(c.in, b[:]); err != nil {
+		return nil, cutShort(err)
+	}
+	p := parsePrefix(b)
+	a, err := c.srv.lookup(p)
+	if err != nil {
+		return nil, err
+	}
+	// Decoding can cost more than the frame; see api.expands.
+	wait, stop := context.WithTimeoutCause(c.ctx, cfg.InFlightWait, errors.New("no room for a frame: InFlightBytesMax reached"))
+	took, err := c.srv.budget.take(wait, int64(p.size)*a.expands)
+	stop()
+	if err != nil {
+		c.srv.noise.log(c.log, "closed a connection", "reason", err)
+		return nil, err
+	}
+	req, err := c.readRest(p, a)
+	if err != nil {
+		c.srv.budget.give(took)
+		return nil, err
+	}
+	req.bytes = took
+	return req, nil
+}
+
+// awaitFrame waits for the first byte of a frame. Only a connection without an
+// open request can be idle.
+func (c *conn) awaitFrame() error {
+	for {
+		if err := c.readDeadline(c.srv.cfg.IdleTimeout); err != nil {
+			return err
+		}
+		_, err := c.in.Peek(1)
+		switch {
+		case err == nil:
+			return nil
+		case c.ctx.Err() != nil:
+			return context.Cause(c.ctx)
+		case errors.Is(err, io.EOF):
+			return errHangUp
+		case errors.Is(err, os.ErrDeadlineExceeded) && c.open.Load() > 0:
+			continue
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return errIdle
+		default:
+			return fmt.Errorf("%w: %w", errHangUp, err)
+		}
+	}
+}
+
+// readDeadline sets the deadline of the coming reads, but never undoes stop's.
+func (c *conn) readDeadline(d time.Duration) error {
+	if err := c.nc.SetReadDeadline(time.Now().Add(d)); err != nil {
+		return fmt.Errorf("%w: %w", errHangUp, err)
+	}
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	return nil
+}
+
+func (c *conn) readRest(p prefix, a *api) (*request, error) {
+	n := int(p.size) - (prefixBytes - 4)
+	cfg := &c.srv.cfg
+	if err := c.readDeadline(cfg.FrameTimeout + time.Duration(n/cfg.FrameRateMin)*time.Second); err != nil {
+		return nil, err
+	}
+	frame, err := readBody(c.in, n)
+	if err != nil {
+		return nil, cutShort(err)
+	}
+	return a.decode(p, frame, cfg)
+}
+
+// cutShort words the end of the stream, or of patience, inside a frame.
+func cutShort(err error) error {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w in the middle of a frame", errHangUp)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return badFramef("a frame took too long to arrive")
+	}
+	return fmt.Errorf("%w: %w", errHangUp, err)
+}
+
+// start begins a request that may overlap others of its kind. It runs under the
+// server's context: a hang-up must not tear what was begun.
+func (c *conn) start(req *request) (a answer) {
+	defer func() {
+		if p := recover(); p != nil {
+			err := c.panicked(req, p)
+			a = func() (kmsg.Response, error) { return nil, err }
+		}
+	}()
+	return req.api.start(c, c.srv.ctx, req)
+}
+
+func (c *conn) handle(req *request) (resp kmsg.Response, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = c.panicked(req, p)
+		}
+	}()
+	return req.api.handle(c, c.ctx, req)
+}
+
+// panicked turns a handler's panic into the end of its connection, as net/http
+// does: other clients must not pay for one request.
+func (c *conn) panicked(req *request, p any) error {
+	c.log.Error("BUG: a handler panicked", "request", req.api.name, "version", req.version, "panic", p, "stack", string(debug.Stack()))
+	return fmt.Errorf("handling %s: panic: %v", req.api.name, p)
+}
+
+func (c *conn) writeLoop() error {
+	for r := range c.replies {
+		resp, err := c.finish(r)
+		if err == nil && resp != nil {
+			err = c.write(r.req, resp)
+		}
+		c.release(r)
+		if err != nil {
+			return err
+		}
+	}
+	return context.Cause(c.ctx)
+}
+
+// finish gives r's response, running its handler if nobody has yet.
+func (c *conn) finish(r *reply) (kmsg.Response, error) {
+	switch {
+	case r.wait != nil:
+		return r.wait()
+	case r.req.api.start != nil:
+		r.wait = c.start(r.req)
+		c.serial.Add(-1) // the next Produce may overlap this one
+		return r.wait()
+	case c.ctx.Err() != nil: // nobody is there to read the answer
+		return nil, context.Cause(c.ctx)
+	}
+	return c.handle(r.req)
+}
+
+// release ends r's place in the order: its reply is written, or never will be.
+func (c *conn) release(r *reply) {
+	if r.wait == nil {
+		c.serial.Add(-1)
+	}
+	c.srv.budget.give(r.req.bytes)
+	c.open.Add(-1)
+}
+
+func (c *conn) write(req *request, resp kmsg.Response) error {
+	out, err := appendReply(c.out[:0], req.correlationID, resp)
+	if err != nil {
+		return fmt.Errorf("answering %s: %w", req.api.name, err)
+	}
+	cfg := &c.srv.cfg
+	limit := cfg.WriteTimeout + time.Duration(len(out)/cfg.FrameRateMin)*time.Second
+	if err := c.nc.SetWriteDeadline(time.Now().Add(limit)); err != nil {
+		return fmt.Errorf("%w: %w", errHangUp, err)
+	}
+	if _, err := c.nc.Write(out); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			c.srv.noise.log(c.log, "closed a connection", "reason", "the client does not read its replies", "reply", len(out))
+		}
+		return fmt.Errorf("write reply: %w", err)
+	}
+	if c.out = out; cap(out) > outKept {
+		c.out = nil
+	}
+	return nil
+}
+
+// outKept is the largest buffer for replies a connection keeps between two of them.
+const outKept = 64 << 10

@@ -1,0 +1,180 @@
+package kafkawire
+
+import (
+	"context"
+	"errors"
+
+	"queenmq/queen"
+)
+
+// Kafka's error codes, as far as this door uses them.
+const (
+	codeNone                     int16 = 0
+	codeOffsetOutOfRange         int16 = 1
+	codeCorruptMessage           int16 = 2
+	codeUnknownTopicOrPartition  int16 = 3
+	codeLeaderNotAvailable       int16 = 5
+	codeNotLeaderOrFollower      int16 = 6
+	codeRequestTimedOut          int16 = 7
+	codeMessageTooLarge          int16 = 10
+	codeOffsetMetadataTooLarge   int16 = 12
+	codeCoordinatorLoading       int16 = 14
+	codeCoordinatorNotAvailable  int16 = 15
+	codeNotCoordinator           int16 = 16
+	codeInvalidTopic             int16 = 17
+	codeInvalidRequiredAcks      int16 = 21
+	codeIllegalGeneration        int16 = 22
+	codeInconsistentProtocol     int16 = 23
+	codeInvalidGroupID           int16 = 24
+	codeUnknownMemberID          int16 = 25
+	codeInvalidSessionTimeout    int16 = 26
+	codeRebalanceInProgress      int16 = 27
+	codeUnsupportedVersion       int16 = 35
+	codeTopicAlreadyExists       int16 = 36
+	codeInvalidPartitions        int16 = 37
+	codeInvalidReplicationFactor int16 = 38
+	codeInvalidReplicaAssignment int16 = 39
+	codeInvalidConfig            int16 = 40
+	codeInvalidRequest           int16 = 42
+	codeOutOfOrderSequence       int16 = 45
+	codeDuplicateSequence        int16 = 46
+	codeInvalidProducerEpoch     int16 = 47
+	codeTransactionalIDAuth      int16 = 53
+	codeKafkaStorage             int16 = 56
+	codeUnknownProducerID        int16 = 59
+	codeFetchSessionIDNotFound   int16 = 70
+	codeInvalidFetchSessionEpoch int16 = 71
+	codeFencedLeaderEpoch        int16 = 74
+	codeUnknownLeaderEpoch       int16 = 75
+	codeUnsupportedCompression   int16 = 76
+	codeMemberIDRequired         int16 = 79
+	codeGroupMaxSizeReached      int16 = 81
+	codeFencedInstanceID         int16 = 82
+	codeInvalidRecord            int16 = 87
+	codeInvalidTimestamp         int16 = 32
+	codeUnknownTopicID           int16 = 100
+	codeFetchSessionTopicID      int16 = 106
+	codeMismatchedEndpointType   int16 = 114
+	codeUnsupportedEndpointType  int16 = 115
+	codeRebootstrapRequired      int16 = 129
+	codeUnknownServerError       int16 = -1
+)
+
+// errorRow is one line of the table between the room's errors and Kafka's codes.
+type errorRow struct {
+	err  error
+	code int16
+	// coordinator is the code in answers of a group coordinator, where it differs.
+	coordinator int16
+}
+
+// errorTable is read in both directions; the first row of a code is its error.
+// A retriable code stands wherever repeating is right: the unknown outcome is a
+// time-out, never UNKNOWN_SERVER_ERROR, which clients take as final.
+var errorTable = []errorRow{
+	{err: queen.ErrUnavailable, code: codeNotLeaderOrFollower, coordinator: codeCoordinatorNotAvailable},
+	{err: queen.ErrClosing, code: codeNotLeaderOrFollower, coordinator: codeNotCoordinator},
+	{err: queen.ErrOutcomeUnknown, code: codeRequestTimedOut, coordinator: codeCoordinatorNotAvailable},
+	{err: queen.ErrTimedOut, code: codeRequestTimedOut},
+	{err: queen.ErrOverloaded, code: codeRequestTimedOut, coordinator: codeCoordinatorLoading},
+	{err: queen.ErrStorageFull, code: codeKafkaStorage, coordinator: codeCoordinatorNotAvailable},
+
+	{err: queen.ErrUnknownPartition, code: codeUnknownTopicOrPartition},
+	{err: queen.ErrUnknownQueue, code: codeUnknownTopicOrPartition},
+	{err: queen.ErrUnknownQueueID, code: codeUnknownTopicID},
+	{err: queen.ErrQueueExists, code: codeTopicAlreadyExists},
+	{err: queen.ErrInvalidName, code: codeInvalidTopic},
+	{err: queen.ErrInvalidPartitions, code: codeInvalidPartitions},
+	{err: queen.ErrInvalidConfig, code: codeInvalidConfig},
+	{err: queen.ErrInvalidRequest, code: codeInvalidRequest},
+
+	{err: queen.ErrCorruptBatch, code: codeCorruptMessage},
+	{err: queen.ErrInvalidRecord, code: codeInvalidRecord},
+	{err: queen.ErrInvalidTimestamp, code: codeInvalidTimestamp},
+	{err: queen.ErrTooLarge, code: codeMessageTooLarge},
+	{err: queen.ErrUnsupportedCompression, code: codeUnsupportedCompression},
+	{err: queen.ErrTransactional, code: codeTransactionalIDAuth},
+
+	{err: queen.ErrOutOfOrderSequence, code: codeOutOfOrderSequence},
+	{err: queen.ErrDuplicateSequence, code: codeDuplicateSequence},
+	{err: queen.ErrProducerFenced, code: codeInvalidProducerEpoch},
+	{err: queen.ErrUnknownProducer, code: codeUnknownProducerID},
+
+	{err: queen.ErrOffsetOutOfRange, code: codeOffsetOutOfRange},
+	{err: queen.ErrFencedEpoch, code: codeFencedLeaderEpoch},
+	{err: queen.ErrUnknownEpoch, code: codeUnknownLeaderEpoch},
+
+	{err: queen.ErrInvalidGroup, code: codeInvalidGroupID},
+	{err: queen.ErrMetadataTooLarge, code: codeOffsetMetadataTooLarge},
+	// The native API's own; no Kafka request meets them.
+	{err: queen.ErrLeaseLost, code: codeUnknownServerError},
+	{err: queen.ErrUnresolvable, code: codeUnknownServerError},
+}
+
+// codeOf is the Kafka code of the room's error. An error the table does not
+// know is answered as a time-out: the client repeats, the log says why.
+func codeOf(err error) int16 {
+	if err == nil {
+		return codeNone
+	}
+	for _, row := range errorTable {
+		if errors.Is(err, row.err) {
+			return row.code
+		}
+	}
+	return codeRequestTimedOut
+}
+
+// coordinatorCode is codeOf in the answers of a group coordinator.
+func coordinatorCode(err error) int16 {
+	if err == nil {
+		return codeNone
+	}
+	for _, row := range errorTable {
+		if errors.Is(err, row.err) {
+			if row.coordinator != 0 {
+				return row.coordinator
+			}
+			return row.code
+		}
+	}
+	return codeCoordinatorNotAvailable
+}
+
+// errorOf is the room's error of a Kafka code, nil for none and for codes the
+// room has no word for.
+func errorOf(code int16) error {
+	for _, row := range errorTable {
+		if row.code == code {
+			return row.err
+		}
+	}
+	return nil
+}
+
+// known says whether the table has a row for err; anything else deserves a log line.
+func known(err error) bool {
+	for _, row := range errorTable {
+		if errors.Is(err, row.err) {
+			return true
+		}
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// note logs an error the table has no row for and returns err.
+func (c *conn) note(r *request, err error) error {
+	if err != nil && !known(err) {
+		c.log.Warn("unexpected error", "request", r.api.name, "err", err)
+	}
+	return err
+}
+
+// message is the text sent along with an error code, nil without an error.
+func message(err error) *string {
+	if err == nil {
+		return nil
+	}
+	s := err.Error()
+	return &s
+}

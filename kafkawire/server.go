@@ -1,0 +1,308 @@
+package kafkawire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"queenmq/queen"
+)
+
+// Config is everything the door can be told. Zero means the default named in
+// the comment; what happens at a bound is written next to it.
+type Config struct {
+	// Engine answers the requests. Required.
+	Engine Engine
+	// Logger is where the door writes; default: nowhere.
+	Logger *slog.Logger
+
+	// AutoCreate lets a Metadata request that asks for it create missing topics.
+	AutoCreate bool
+	// DefaultPartitions is the partition count of topics created without one; default 1.
+	DefaultPartitions int
+	// PartitionsMax is the widest queue shown to Kafka clients; a wider one
+	// answers INVALID_TOPIC_EXCEPTION; default 10,000.
+	PartitionsMax int
+
+	// ProduceBytesMax bounds a Produce frame; a larger one closes the connection; default 100 MiB.
+	ProduceBytesMax int
+	// FrameBytesMax bounds every other frame; most requests have a smaller bound
+	// of their own in the API table; default 8 MiB.
+	FrameBytesMax int
+	// ElementsMax bounds the partitions named by one Produce request; one with
+	// more closes the connection; default 100,000.
+	ElementsMax int
+	// InFlightBytesMax bounds the frames being served, over all connections; a
+	// reader waits InFlightWait for room, then its connection is closed; default 128 MiB.
+	InFlightBytesMax int64
+	// InFlightWait is how long a reader waits for room; default 30 s.
+	InFlightWait time.Duration
+	// PipelineMax bounds the requests read ahead of their replies on one
+	// connection; the reader waits; default 64.
+	PipelineMax int
+	// FetchBytesMax bounds the records of one Fetch reply, whatever the client
+	// allows; a first batch is still returned whole; default 32 MiB.
+	FetchBytesMax int
+	// FetchWaitMax bounds how long a Fetch may wait; default 5 min.
+	FetchWaitMax time.Duration
+	// ProduceTimeout bounds a Produce whose client names no sensible timeout; default 30 s.
+	ProduceTimeout time.Duration
+	// SessionsMax bounds the fetch sessions kept; at the bound the least
+	// recently used one that is idle is evicted, or none is given; default 1,000.
+	SessionsMax int
+	// SessionPartitionsMax bounds the partitions over all fetch sessions; default 1,000,000.
+	SessionPartitionsMax int
+
+	// ConnectionsMax bounds open connections; more are closed at once; default 10,000.
+	ConnectionsMax int
+	// ConnectionsPerIPMax bounds those from one address; default 5,000.
+	ConnectionsPerIPMax int
+	// FrameTimeout is how long a frame may take once its first byte came, plus a
+	// second for each FrameRateMin bytes; default 10 s.
+	FrameTimeout time.Duration
+	// FrameRateMin is the slowest acceptable rate in bytes a second, for frames
+	// read and replies written; default 256 KiB.
+	FrameRateMin int
+	// IdleTimeout closes a connection that asks nothing; default 10 min.
+	IdleTimeout time.Duration
+	// WriteTimeout is how long writing a reply may take, plus a second for each
+	// FrameRateMin bytes; default 30 s.
+	WriteTimeout time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	wait := func(p *time.Duration, v time.Duration) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	def(&c.DefaultPartitions, 1)
+	def(&c.PartitionsMax, 10_000)
+	def(&c.ProduceBytesMax, 100<<20)
+	def(&c.FrameBytesMax, 8<<20)
+	def(&c.ElementsMax, 100_000)
+	def(&c.PipelineMax, 64)
+	def(&c.FetchBytesMax, 32<<20)
+	def(&c.SessionsMax, 1_000)
+	def(&c.SessionPartitionsMax, 1_000_000)
+	def(&c.ConnectionsMax, 10_000)
+	def(&c.ConnectionsPerIPMax, 5_000)
+	def(&c.FrameRateMin, 256<<10)
+	if c.InFlightBytesMax == 0 {
+		c.InFlightBytesMax = 128 << 20
+	}
+	wait(&c.InFlightWait, 30*time.Second)
+	wait(&c.FetchWaitMax, 5*time.Minute)
+	wait(&c.ProduceTimeout, 30*time.Second)
+	wait(&c.FrameTimeout, 10*time.Second)
+	wait(&c.IdleTimeout, 10*time.Minute)
+	wait(&c.WriteTimeout, 30*time.Second)
+	return c
+}
+
+func (c Config) validate() error {
+	if c.Engine == nil {
+		return errors.New("kafkawire: Config.Engine is required")
+	}
+	atLeast := func(field string, v, low int64) error {
+		if v < low {
+			return fmt.Errorf("kafkawire: Config.%s is %d, must be at least %d", field, v, low)
+		}
+		return nil
+	}
+	return errors.Join(
+		atLeast("DefaultPartitions", int64(c.DefaultPartitions), 1),
+		atLeast("PartitionsMax", int64(c.PartitionsMax), 1),
+		atLeast("ProduceBytesMax", int64(c.ProduceBytesMax), 1<<10),
+		atLeast("FrameBytesMax", int64(c.FrameBytesMax), 1<<10),
+		atLeast("ElementsMax", int64(c.ElementsMax), 1),
+		atLeast("InFlightBytesMax", c.InFlightBytesMax, 1<<10),
+		atLeast("PipelineMax", int64(c.PipelineMax), 1),
+		atLeast("FetchBytesMax", int64(c.FetchBytesMax), 1),
+		atLeast("ConnectionsMax", int64(c.ConnectionsMax), 1),
+		atLeast("ConnectionsPerIPMax", int64(c.ConnectionsPerIPMax), 1),
+		atLeast("FrameRateMin", int64(c.FrameRateMin), 1),
+	)
+}
+
+// Server is the Kafka door. Its goroutines are one accept loop per Serve and
+// two loops per connection; Shutdown waits for all of them.
+type Server struct {
+	cfg    Config // immutable after New
+	engine Engine
+	log    *slog.Logger
+	apis   map[int16]*api // immutable after New
+	budget *budget
+	noise  *sampler // bounds the lines hostile bytes can write
+
+	ctx  context.Context // ends with New's context or at the deadline of Shutdown: everything ends at once
+	kill context.CancelFunc
+
+	mu        sync.Mutex
+	stopping  bool
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+	perIP     map[string]int
+	running   sync.WaitGroup
+}
+
+// New makes a server. When ctx ends, everything ends at once; Shutdown is the
+// polite way.
+func New(ctx context.Context, cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg:       cfg,
+		engine:    cfg.Engine,
+		log:       cfg.Logger,
+		apis:      make(map[int16]*api),
+		budget:    newBudget(cfg.InFlightBytesMax),
+		noise:     newSampler(10, time.Minute),
+		listeners: make(map[net.Listener]struct{}),
+		conns:     make(map[*conn]struct{}),
+		perIP:     make(map[string]int),
+	}
+	for _, a := range table(cfg) {
+		s.apis[a.key] = &a
+	}
+	s.ctx, s.kill = context.WithCancel(ctx)
+	return s, nil
+}
+
+// Serve accepts connections until the listener fails or Shutdown is called,
+// which gives nil. It closes the listener.
+func (s *Server) Serve(l net.Listener) error {
+	defer func() { _ = l.Close() }()
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		return nil
+	}
+	s.listeners[l] = struct{}{}
+	s.running.Add(1)
+	s.mu.Unlock()
+	defer s.running.Done()
+
+	pause := 5 * time.Millisecond
+	for {
+		nc, err := l.Accept()
+		if err == nil {
+			pause = 5 * time.Millisecond
+			s.admit(nc)
+			continue
+		}
+		s.mu.Lock()
+		stopping := s.stopping
+		delete(s.listeners, l)
+		s.mu.Unlock()
+		if stopping || s.ctx.Err() != nil {
+			return nil
+		}
+		var ne net.Error
+		if !errors.As(err, &ne) || errors.Is(err, net.ErrClosed) {
+			return fmt.Errorf("accept kafka connection: %w", err)
+		}
+		// Out of file descriptors and the like: the next one may work.
+		s.log.Warn("accepting a connection failed, trying again", "err", err, "pause", pause)
+		s.mu.Lock()
+		s.listeners[l] = struct{}{}
+		s.mu.Unlock()
+		select {
+		case <-time.After(pause):
+		case <-s.ctx.Done():
+			return nil
+		}
+		pause = min(2*pause, time.Second)
+	}
+}
+
+// admit starts a connection's loops, or closes it at a bound.
+func (s *Server) admit(nc net.Conn) {
+	host := hostOf(nc.RemoteAddr())
+	s.mu.Lock()
+	why := ""
+	switch {
+	case s.stopping:
+		why = "shutting down"
+	case len(s.conns) >= s.cfg.ConnectionsMax:
+		why = "ConnectionsMax reached"
+	case s.perIP[host] >= s.cfg.ConnectionsPerIPMax:
+		why = "ConnectionsPerIPMax reached"
+	}
+	if why != "" {
+		s.mu.Unlock()
+		_ = nc.Close()
+		s.noise.log(s.log, "connection refused", "remote", host, "reason", why)
+		return
+	}
+	c := newConn(s, nc, host)
+	s.conns[c] = struct{}{}
+	s.perIP[host]++
+	s.running.Add(1)
+	s.mu.Unlock()
+
+	go func() {
+		defer s.running.Done()
+		c.serve()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.conns, c)
+		if s.perIP[host]--; s.perIP[host] == 0 {
+			delete(s.perIP, host)
+		}
+	}()
+}
+
+// Shutdown stops accepting and reading, lets requests under way be answered and
+// waits for all goroutines. When ctx ends first, connections are closed and its
+// error is returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopping = true
+	for l := range s.listeners {
+		_ = l.Close()
+	}
+	for c := range s.conns {
+		c.stop(queen.ErrClosing)
+	}
+	s.mu.Unlock()
+
+	done := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+		s.kill()
+		<-done
+	}
+	s.kill()
+	return err
+}
+
+// hostOf is the address of a peer without its port.
+func hostOf(a net.Addr) string {
+	host, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return host
+}
