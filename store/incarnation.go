@@ -1,0 +1,97 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+//go:embed query/incarnation_observe.sql
+var incarnationObserveSQL string
+
+//go:embed query/server_check.sql
+var serverCheckSQL string
+
+// Incarnation tells one life of the database from another: after a failover to
+// a standby or a restore from a backup the timeline or the system identifier is
+// another one, and what a broker remembers may never have happened.
+type Incarnation struct {
+	ClusterID uuid.UUID // of the schema; the same in all incarnations
+	SystemID  int64     // of the server's data directory
+	Timeline  int64
+	Epoch     int32 // leader epoch: raised with each incarnation, from 1
+}
+
+// Incarnation returns the newest incarnation a connection has met.
+func (db *DB) Incarnation() Incarnation {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.incarnation
+}
+
+// observe tells the database which incarnation it is and learns its epoch. The
+// epoch met before goes along as a floor: a restored database remembers a lower one.
+func (db *DB) observe(ctx context.Context, conn *pgx.Conn) (Incarnation, error) {
+	var inc Incarnation
+	err := conn.QueryRow(ctx, incarnationObserveSQL, db.Incarnation().Epoch).
+		Scan(&inc.ClusterID, &inc.SystemID, &inc.Timeline, &inc.Epoch)
+	if err != nil {
+		var pe *pgconn.PgError
+		if errors.As(err, &pe) && (pe.Code == "42883" || pe.Code == "42P01" || pe.Code == "3F000") {
+			return inc, fmt.Errorf("%w: schema %q has no such function (%s); run the migration", ErrNotMigrated, db.cfg.Schema, pe.Message)
+		}
+		return inc, fmt.Errorf("observe incarnation: %w", err)
+	}
+	db.mu.Lock()
+	// A connection to a server that was replaced meanwhile may come in late.
+	changed := inc != db.incarnation && inc.Epoch >= db.incarnation.Epoch
+	if changed {
+		db.incarnation = inc
+	}
+	db.mu.Unlock()
+	if changed {
+		db.cfg.Log.Info("database incarnation", "cluster", inc.ClusterID, "system", inc.SystemID, "timeline", inc.Timeline, "epoch", inc.Epoch)
+		if db.cfg.OnIncarnation != nil {
+			db.cfg.OnIncarnation(inc)
+		}
+	}
+	return inc, nil
+}
+
+// checkServer refuses servers on which the promises of this package do not hold.
+func checkServer(ctx context.Context, conn *pgx.Conn, unsafe bool) error {
+	var version int
+	var fsync, fullPageWrites, encoding string
+	if err := conn.QueryRow(ctx, serverCheckSQL).Scan(&version, &fsync, &fullPageWrites, &encoding); err != nil {
+		return fmt.Errorf("check server: %w", err)
+	}
+	if version < serverVersionMin {
+		return fmt.Errorf("%w: the server is PostgreSQL %s, %s or newer is needed",
+			ErrUnsupportedServer, formatVersion(version), formatVersion(serverVersionMin))
+	}
+	if encoding != "UTF8" {
+		return fmt.Errorf("%w: the database's encoding is %s; create one with ENCODING 'UTF8' TEMPLATE template0", ErrUnsupportedServer, encoding)
+	}
+	for _, s := range []struct{ name, value string }{{"fsync", fsync}, {"full_page_writes", fullPageWrites}} {
+		if s.value != "on" && !unsafe {
+			return fmt.Errorf("%w: the server runs with %s=%s, so acknowledged messages can be lost; "+
+				"run ALTER SYSTEM SET %s = on and SELECT pg_reload_conf(), or allow it with --unsafe-database",
+				ErrUnsafeDatabase, s.name, s.value, s.name)
+		}
+	}
+	return nil
+}
+
+// formatVersion prints a server_version_num of PostgreSQL 10 or newer.
+func formatVersion(num int) string {
+	if num%10000 == 0 {
+		return strconv.Itoa(num / 10000)
+	}
+	return strconv.Itoa(num/10000) + "." + strconv.Itoa(num%10000)
+}
