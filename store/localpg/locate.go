@@ -1,0 +1,155 @@
+package localpg
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// majorMin is the oldest PostgreSQL we run on.
+const majorMin = 14
+
+// installHint ends every error about missing binaries.
+const installHint = "install PostgreSQL 14 or newer (Debian, Ubuntu: apt-get install postgresql; " +
+	"Fedora: dnf install postgresql-server; macOS: brew install postgresql), name its folder with --postgres-bin, " +
+	"or use a running server with --database-url"
+
+// binaries is one installed PostgreSQL.
+type binaries struct {
+	dir   string
+	major int
+}
+
+// binPatterns are the folders where packages put PostgreSQL without touching PATH.
+var binPatterns = []string{
+	"/usr/lib/postgresql/*/bin",  // Debian, Ubuntu, Alpine's versioned packages
+	"/usr/libexec/postgresql*",   // Alpine
+	"/usr/pgsql-*/bin",           // PGDG on Fedora, RHEL, SUSE
+	"/usr/lib/postgresql*/bin",   // SUSE, Gentoo
+	"/usr/lib64/postgresql*/bin", // Gentoo
+	"/usr/bin",                   // Fedora, Arch
+	"/usr/local/bin",             // FreeBSD
+	"/usr/local/pgsql/bin",       // built from source
+	"/opt/homebrew/opt/postgresql*/bin",
+	"/usr/local/opt/postgresql*/bin",
+	"/home/linuxbrew/.linuxbrew/opt/postgresql*/bin",
+	"/Applications/Postgres.app/Contents/Versions/*/bin",
+}
+
+// locate finds the binaries: those of binDir when given, else the newest
+// installed; for an existing cluster, the ones of its major version. Every
+// candidate is run as the account that will run the server.
+func locate(ctx context.Context, binDir string, as *account, clusterMajor int) (binaries, error) {
+	dirs := candidateDirs(ctx)
+	if binDir != "" {
+		dirs = []string{binDir}
+	}
+	var found []binaries
+	var rejected []string
+	for _, dir := range dirs {
+		major, err := probe(ctx, dir, as)
+		switch {
+		case err != nil:
+			rejected = append(rejected, fmt.Sprintf("%s: %v", dir, err))
+		case major < majorMin:
+			rejected = append(rejected, fmt.Sprintf("%s: PostgreSQL %d is too old", dir, major))
+		default:
+			found = append(found, binaries{dir, major})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b binaries) int { return cmp.Compare(b.major, a.major) })
+	if len(found) == 0 {
+		seen := ""
+		if len(rejected) > 0 {
+			seen = " (" + strings.Join(rejected, "; ") + ")"
+		}
+		return binaries{}, fmt.Errorf("no usable PostgreSQL found%s: %s", seen, installHint)
+	}
+	if clusterMajor == 0 {
+		return found[0], nil
+	}
+	for _, b := range found {
+		if b.major == clusterMajor {
+			return b, nil
+		}
+	}
+	return binaries{}, fmt.Errorf("the data folder was made by PostgreSQL %d but only %d is installed: "+
+		"install version %d again, or upgrade the folder with pg_upgrade", clusterMajor, found[0].major, clusterMajor)
+}
+
+// candidateDirs lists the folders that hold both programs we need, once each.
+func candidateDirs(ctx context.Context) []string {
+	var dirs []string
+	add := func(dir string) {
+		// A link in /usr/local/bin leads to the folder where the rest is.
+		program, err := filepath.EvalSymlinks(filepath.Join(dir, "initdb"))
+		if err != nil {
+			return
+		}
+		dir = filepath.Dir(program)
+		if _, err := os.Stat(filepath.Join(dir, "postgres")); err == nil && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if filepath.IsAbs(dir) {
+			add(dir)
+		}
+	}
+	if out, err := exec.CommandContext(ctx, "pg_config", "--bindir").Output(); err == nil {
+		add(strings.TrimSpace(string(out)))
+	}
+	for _, pattern := range binPatterns {
+		matches, _ := filepath.Glob(pattern)
+		for _, dir := range matches {
+			add(dir)
+		}
+	}
+	return dirs
+}
+
+var versionPattern = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
+
+// probe runs `postgres --version`.
+func probe(ctx context.Context, dir string, as *account) (major int, err error) {
+	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
+		return 0, fmt.Errorf("no initdb there: %w", err)
+	}
+	out, err := binaries{dir: dir}.command(ctx, as, "/", "postgres", "--version").Output()
+	if err != nil {
+		return 0, fmt.Errorf("postgres --version: %w", err)
+	}
+	m := versionPattern.FindSubmatch(out)
+	if m == nil {
+		return 0, fmt.Errorf("postgres --version says %q", out)
+	}
+	return strconv.Atoi(string(m[1]))
+}
+
+// command prepares a program of this installation, run as the account in the
+// folder, in a process group of its own (a Ctrl-C at our terminal is ours to
+// act on), without our environment's PG* variables.
+func (b binaries) command(ctx context.Context, as *account, dir, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(b.dir, program), args...)
+	cmd.Dir = dir
+	cmd.Env = childEnv(dir)
+	cmd.SysProcAttr = as.sysProcAttr()
+	return cmd
+}
+
+func childEnv(home string) []string {
+	env := []string{"HOME=" + home, "LC_ALL=C", "LANG=C"}
+	for _, name := range []string{"PATH", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}

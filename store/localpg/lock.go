@@ -1,0 +1,46 @@
+package localpg
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// ErrInUse says that another live broker holds the data folder.
+var ErrInUse = errors.New("data folder is in use")
+
+// folderLock is held as long as the file is open: the system releases it when
+// its process dies, however it dies.
+type folderLock struct{ f *os.File }
+
+func lockFolder(dataDir string) (*folderLock, error) {
+	f, err := os.OpenFile(filepath.Join(dataDir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock data folder: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock data folder %s: %w", dataDir, err)
+		}
+		by := make([]byte, 32)
+		n, _ := f.ReadAt(by, 0)
+		return nil, fmt.Errorf("%w: %s is held by process %s; stop that one first, or choose another --data-dir",
+			ErrInUse, dataDir, strings.TrimSpace(string(by[:n])))
+	}
+	l := &folderLock{f}
+	if err := errors.Join(f.Truncate(0), l.writePID()); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock data folder: %w", err), f.Close())
+	}
+	return l, nil
+}
+
+func (l *folderLock) writePID() error {
+	_, err := l.f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
+	return err
+}
+
+func (l *folderLock) release() error { return l.f.Close() }
