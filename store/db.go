@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -148,9 +150,22 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		db.Close()
 		return nil, fmt.Errorf("open database: %w", openError(err))
 	}
+	missing, err := missingFunctions(ctx, conn, FunctionNames())
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("%w: schema %q lacks %s; run the migration", ErrNotMigrated, cfg.Schema,
+			strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
+	}
+	if err != nil {
+		conn.Release()
+		db.Close()
+		return nil, fmt.Errorf("open database: %w", err)
+	}
 	conn.Release()
 	return db, nil
 }
+
+// Config returns the configuration in force, defaults filled in.
+func (db *DB) Config() Config { return db.cfg }
 
 // Close closes all connections, waiting for those in use.
 func (db *DB) Close() {

@@ -11,7 +11,9 @@ CREATE TABLE cluster (
     timeline           bigint  NOT NULL DEFAULT 0,
     epoch              integer NOT NULL DEFAULT 0,
     -- Raised by every change of queues or partitions; polled by brokers.
-    catalog_version    bigint  NOT NULL DEFAULT 1
+    catalog_version    bigint  NOT NULL DEFAULT 1,
+    -- Made for tests or development: migrate may replace functions in it.
+    scratch            boolean NOT NULL DEFAULT false
 );
 INSERT INTO cluster DEFAULT VALUES;
 

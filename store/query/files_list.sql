@@ -1,0 +1,2 @@
+-- What was applied. A few dozen rows.
+SELECT name, checksum FROM schema_files

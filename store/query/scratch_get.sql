@@ -1,0 +1,2 @@
+-- Whether the schema's functions may be replaced.
+SELECT scratch FROM cluster

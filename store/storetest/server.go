@@ -1,0 +1,209 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// startTimeout bounds initdb and the start of a server on a busy machine.
+const startTimeout = 2 * time.Minute
+
+// Server is a private PostgreSQL on a unix socket.
+type Server struct {
+	URL  string // of its database postgres, as superuser
+	Dir  string // holds data/, the socket and log
+	bin  string
+	cred *syscall.Credential
+}
+
+// NewServer starts a server for one test, with settings like "fsync=off" over
+// the defaults, and removes it after the test. It is for tests that stop it or
+// change it; others share one.
+func NewServer(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	s, err := startServer(t, settings...)
+	if err != nil {
+		t.Fatalf("start PostgreSQL: %v", err)
+	}
+	return s
+}
+
+// guard runs the server ("$@") and reads from the test process. However that
+// ends, the pipe closes: then the server is stopped and its folder removed.
+const guard = `dir=$1; shift
+"$@" >"$dir/log" 2>&1 </dev/null &
+read -r _
+pid=$(head -n 1 "$dir/data/postmaster.pid" 2>/dev/null)
+[ -n "$pid" ] && kill -QUIT "$pid" 2>/dev/null
+kill -QUIT $! 2>/dev/null
+wait
+while [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+rm -rf "$dir"`
+
+// startServer makes a data folder and starts a server in it. Without t it
+// lives as long as the process.
+func startServer(t testing.TB, settings ...string) (*Server, error) {
+	bin, err := findBin()
+	if err != nil {
+		return nil, err
+	}
+	cred, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("/tmp", "queen-pg-") // a socket's path has at most 107 bytes
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Dir: dir, bin: bin, cred: cred, URL: fmt.Sprintf("host=%s user=postgres dbname=postgres", dir)}
+	if cred != nil {
+		if err := os.Chown(dir, int(cred.Uid), int(cred.Gid)); err != nil {
+			return nil, err
+		}
+	}
+	initdb := s.command("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return nil, errors.Join(fmt.Errorf("initdb: %w: %s", err, out), os.RemoveAll(dir))
+	}
+	conf := append([]string{
+		"listen_addresses=''", "max_connections=200", "shared_buffers=64MB", "max_wal_size=2GB",
+		"log_min_messages=warning", "unix_socket_directories='" + dir + "'",
+	}, settings...)
+	if err := s.configure(conf); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("/bin/sh", "-c", guard, "sh", dir, filepath.Join(bin, "postgres"), "-D", s.data())
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Setpgid: true} // apart from a terminal's interrupt
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start server: %w", err)
+	}
+	keep = append(keep, pipe)
+	if t != nil {
+		t.Cleanup(func() {
+			_ = pipe.Close()
+			_ = cmd.Wait()
+		})
+	}
+	return s, s.WaitReady()
+}
+
+// keep holds the pipes to the guards: a collected one would be closed.
+var keep []io.Closer
+
+func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
+
+// command prepares one of PostgreSQL's programs, run as its own user.
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	cmd.Dir = s.Dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred}
+	return cmd
+}
+
+// configure appends settings to postgresql.conf.
+func (s *Server) configure(settings []string) error {
+	f, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	for _, line := range settings {
+		if _, err := fmt.Fprintln(f, line); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	return f.Close()
+}
+
+// WaitReady waits until the server answers.
+func (s *Server) WaitReady() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := pgx.Connect(ctx, s.URL)
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
+			return fmt.Errorf("server does not answer: %w\n%s", err, log)
+		case <-tick.C:
+		}
+	}
+}
+
+// Restart stops the server in the given mode ("fast" or "immediate"), starts it
+// again and waits until it answers.
+func (s *Server) Restart(t testing.TB, mode string) {
+	t.Helper()
+	cmd := s.command("pg_ctl", "restart", "-D", s.data(), "-m", mode, "-w", "-l", filepath.Join(s.Dir, "log"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("restart: %v: %s", err, out)
+	}
+	if err := s.WaitReady(); err != nil {
+		t.Fatalf("restart: %v", err)
+	}
+}
+
+// findBin finds the folder of PostgreSQL's server programs.
+func findBin() (string, error) {
+	if p, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(p), nil
+	}
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin", "/usr/local/opt/postgresql*/bin"} {
+		dirs, err := filepath.Glob(pattern)
+		if err != nil {
+			return "", err
+		}
+		for _, dir := range slices.Backward(dirs) {
+			if _, err := os.Stat(filepath.Join(dir, "initdb")); err == nil {
+				return dir, nil
+			}
+		}
+	}
+	return "", errors.New("no initdb in PATH or the usual folders; install PostgreSQL's server (Debian: apt-get install postgresql)")
+}
+
+// unprivileged returns whom to run the server as, nil for ourselves: PostgreSQL
+// refuses root.
+func unprivileged() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.ParseUint(u.Uid, 10, 32)
+		if err != nil {
+			continue
+		}
+		gid, err := strconv.ParseUint(u.Gid, 10, 32)
+		if err != nil {
+			continue
+		}
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	}
+	return nil, errors.New("running as root, and there is no user postgres or nobody to run PostgreSQL as")
+}
