@@ -44,14 +44,22 @@ const (
 
 // table is THE table. ApiVersions and the matrix of README are printed from it.
 func table(cfg Config) []api {
-	tiny, small := min(tinyFrame, cfg.FrameBytesMax), min(smallFrame, cfg.FrameBytesMax)
+	tiny, small, large := min(tinyFrame, cfg.FrameBytesMax), min(smallFrame, cfg.FrameBytesMax), cfg.FrameBytesMax
 	rows := []api{
 		// Produce is advertised from 0: librdkafka before 2.11 switches gzip, snappy
 		// and lz4 off where it does not see version 0 (KAFKA-18659). 0–2 are refused.
 		{key: 0, advertised: 0, min: 3, max: 13, bytesMax: cfg.ProduceBytesMax, expands: 1, start: (*conn).produce},
+		{key: 1, advertised: 4, min: 4, max: 18, bytesMax: large, expands: expandsMax, handle: (*conn).fetch},
+		{key: 2, advertised: 1, min: 1, max: 11, bytesMax: large, expands: expandsMax, handle: (*conn).listOffsets},
+		{key: 3, advertised: 0, min: 0, max: 13, bytesMax: large, expands: expandsMax, handle: (*conn).metadata},
+		// Keys 8–14 are the consumer groups'.
 		{key: 18, advertised: 0, min: 0, max: 5, bytesMax: tiny, expands: expandsMax, handle: (*conn).apiVersions},
+		{key: 19, advertised: 0, min: 0, max: 7, bytesMax: small, expands: expandsMax, handle: (*conn).createTopics},
+		{key: 20, advertised: 0, min: 0, max: 6, bytesMax: small, expands: expandsMax, handle: (*conn).deleteTopics},
+		{key: 22, advertised: 0, min: 0, max: 5, bytesMax: tiny, expands: expandsMax, handle: (*conn).initProducer},
+		{key: 23, advertised: 2, min: 2, max: 4, bytesMax: large, expands: expandsMax, handle: (*conn).leaderEpoch},
+		{key: 60, advertised: 0, min: 0, max: 2, bytesMax: tiny, expands: expandsMax, handle: (*conn).describeCluster},
 	}
-	_ = small // keys 8–14, the consumer groups, belong here
 	for i := range rows {
 		rows[i].name = kmsg.NameForKey(rows[i].key)
 	}

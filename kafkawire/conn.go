@@ -318,22 +318,23 @@ func (c *conn) release(r *reply) {
 }
 
 func (c *conn) write(req *request, resp kmsg.Response) error {
-	out, err := appendReply(c.out[:0], req.correlationID, resp)
-	if err != nil {
+	w := splicer{b: c.out[:0]}
+	if err := w.encode(req.correlationID, resp); err != nil {
 		return fmt.Errorf("answering %s: %w", req.api.name, err)
 	}
 	cfg := &c.srv.cfg
-	limit := cfg.WriteTimeout + time.Duration(len(out)/cfg.FrameRateMin)*time.Second
+	size := w.size()
+	limit := cfg.WriteTimeout + time.Duration(size/cfg.FrameRateMin)*time.Second
 	if err := c.nc.SetWriteDeadline(time.Now().Add(limit)); err != nil {
 		return fmt.Errorf("%w: %w", errHangUp, err)
 	}
-	if _, err := c.nc.Write(out); err != nil {
+	if _, err := w.bufs.WriteTo(c.nc); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			c.srv.noise.log(c.log, "closed a connection", "reason", "the client does not read its replies", "reply", len(out))
+			c.srv.noise.log(c.log, "closed a connection", "reason", "the client does not read its replies", "reply", size)
 		}
 		return fmt.Errorf("write reply: %w", err)
 	}
-	if c.out = out; cap(out) > outKept {
+	if c.out = w.b; cap(c.out) > outKept {
 		c.out = nil
 	}
 	return nil

@@ -143,20 +143,33 @@ func takeUvarint(b []byte) (uint32, []byte, error) {
 	return uint32(v), b[n:], nil
 }
 
-// appendReply appends a whole reply frame. The reply to ApiVersions has a
-// header without tags in every version, since its reader may not know ours yet.
-func appendReply(dst []byte, correlationID int32, resp kmsg.Response) ([]byte, error) {
-	at := len(dst)
-	dst = append(dst, 0, 0, 0, 0)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(correlationID))
+// encode puts a whole reply frame into w. The reply to ApiVersions has a header
+// without tags in every version, since its reader may not know ours yet.
+func (w *splicer) encode(correlationID int32, resp kmsg.Response) error {
+	w.b = append(w.b, 0, 0, 0, 0)
+	w.int32(correlationID)
 	if resp.IsFlexible() && resp.Key() != int16(kmsg.ApiVersions) {
-		dst = append(dst, 0)
+		w.b = append(w.b, 0)
 	}
-	dst = resp.AppendTo(dst)
-	size := len(dst) - at - 4
+	if s, ok := resp.(spliced); ok {
+		s.splice(w)
+	} else {
+		w.b = resp.AppendTo(w.b)
+	}
+	w.flush()
+	size := w.size() - 4
 	if size > math.MaxInt32 {
-		return nil, fmt.Errorf("reply of %d bytes does not fit a frame", size)
+		return fmt.Errorf("reply of %d bytes does not fit a frame", size)
 	}
-	binary.BigEndian.PutUint32(dst[at:], uint32(size))
-	return dst, nil
+	binary.BigEndian.PutUint32(w.bufs[0], uint32(size))
+	return nil
+}
+
+// size is the number of bytes flushed.
+func (w *splicer) size() int {
+	n := 0
+	for _, b := range w.bufs {
+		n += len(b)
+	}
+	return n
 }

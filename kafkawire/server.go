@@ -147,6 +147,10 @@ type Server struct {
 	budget *budget
 	noise  *sampler // bounds the lines hostile bytes can write
 
+	creations creations
+	hidden    hiddenNames
+	sessions  *sessionCache
+
 	ctx  context.Context // ends with New's context or at the deadline of Shutdown: everything ends at once
 	kill context.CancelFunc
 
@@ -172,6 +176,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		apis:      make(map[int16]*api),
 		budget:    newBudget(cfg.InFlightBytesMax),
 		noise:     newSampler(10, time.Minute),
+		sessions:  newSessionCache(cfg.SessionsMax, cfg.SessionPartitionsMax),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 		perIP:     make(map[string]int),
