@@ -1,2 +1,27 @@
-// Package httpapi is the native HTTP door: JSON in, engine calls, JSON out.
+// Package httpapi is the native HTTP door: JSON in, engine calls, JSON out. It
+// has no rules of its own: it bounds, reads and checks the form of a request,
+// makes one engine call, and writes the answer.
+//
+// Life of a request: [Server.Handler] finds the row of the routes table
+// (routes.go), gives the request an id, reads the body under a byte budget
+// shared by all requests (body.go) and calls the row's handler. A handler
+// returns an answer or an error; exchange.go writes either, counts it and logs
+// it at debug level. Errors become a status and a word by one table (errors.go).
+//
+// # File map
+//
+//	server.go     Server, Config (every bound), Serve, Shutdown
+//	routes.go     the table: method, path, body limit, handler; 404 and 405
+//	exchange.go   one request and its answer: id, panic, cross-origin check, log, metrics
+//	body.go       bodies under a limit, a time and a shared budget
+//	json.go       a strict JSON reader that keeps values byte for byte
+//	write.go      JSON text appended to a buffer
+//	message.go    a stored message as pop and fetch show it
+//	push_items.go the items of a push body → queen.Message, item by item
+//	push.go pop.go ack.go configure.go fetch.go queues.go health.go   the handlers
+//	errors.go     queen error ↔ status and word
+//	metrics.go    the door's metrics
+//
+// What is not served yet answers 404 no_such_route, or 400 not_served where a
+// served route has a parameter, an option or a word that is not.
 package httpapi

@@ -1,0 +1,120 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"queenmq/queen"
+)
+
+// budget bounds the bytes of all bodies in flight. What does not fit waits, in
+// no particular order; the caller's context ends the wait.
+type budget struct {
+	mu    sync.Mutex
+	free  int64
+	freed chan struct{} // closed and replaced whenever bytes come back
+}
+
+func newBudget(n int64) *budget { return &budget{free: n, freed: make(chan struct{})} }
+
+// take takes n bytes, waiting for them; ErrOverloaded where ctx ended first.
+func (b *budget) take(ctx context.Context, n int64) error {
+	for {
+		b.mu.Lock()
+		if b.free >= n {
+			b.free -= n
+			b.mu.Unlock()
+			return nil
+		}
+		freed := b.freed
+		b.mu.Unlock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return queen.ErrOverloaded
+		}
+	}
+}
+
+func (b *budget) give(n int64) {
+	b.mu.Lock()
+	b.free += n
+	close(b.freed)
+	b.freed = make(chan struct{})
+	b.mu.Unlock()
+}
+
+// firstRead is what a body gets before it has shown any byte.
+const firstRead = 16 << 10
+
+// readBody reads the body of a request: at most max bytes, within BodyTimeout,
+// taking from the budget as bytes really arrive, so that a declared length
+// alone holds nothing.
+func (s *Server) readBody(x *exchange, max int64) ([]byte, error) {
+	r := x.req
+	if r.ContentLength > max {
+		return nil, tooLarge(max)
+	}
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		return nil, &problem{status: http.StatusUnsupportedMediaType, word: "unsupported_encoding", text: "a compressed body is not served; send it without Content-Encoding"}
+	}
+	if strings.HasPrefix(strings.ToLower(r.Header.Get("Content-Type")), "application/x-queen") {
+		return nil, &problem{status: http.StatusUnsupportedMediaType, word: "unsupported_media_type", text: "binary bodies are not served; send JSON"}
+	}
+	deadline := time.Now().Add(s.cfg.BodyTimeout)
+	if err := x.control.SetReadDeadline(deadline); err == nil {
+		// Without it cleared, the watch for a hang-up would end with the deadline.
+		defer func() { _ = x.control.SetReadDeadline(time.Time{}) }()
+	}
+	body := http.MaxBytesReader(x.w, r.Body, max)
+	var buf []byte
+	for {
+		if len(buf) == cap(buf) {
+			grow := max + 1 // one byte more, to see the end
+			if r.ContentLength >= 0 {
+				grow = r.ContentLength + 1
+			}
+			grow = min(grow, max+1, int64(2*cap(buf)+firstRead))
+			if err := x.take(grow - int64(cap(buf))); err != nil {
+				return nil, err
+			}
+			bigger := make([]byte, len(buf), grow)
+			copy(bigger, buf)
+			buf = bigger
+		}
+		n, err := body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			return buf, nil
+		default:
+			return nil, readProblem(err, max)
+		}
+	}
+}
+
+func tooLarge(max int64) *problem {
+	return &problem{
+		status: http.StatusRequestEntityTooLarge, word: "body_too_large",
+		text: "the body is larger than " + string(appendInt(nil, max)) + " bytes; send less at once",
+	}
+}
+
+func readProblem(err error, max int64) error {
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return tooLarge(max)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &problem{status: http.StatusRequestTimeout, word: "body_timeout", text: "the body did not arrive in time"}
+	default:
+		return badRequest("body_unreadable", "the body could not be read: it ends early or is badly chunked")
+	}
+}

@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+
+	"queenmq/queen"
+)
+
+// push serves POST /api/v1/push {"items":[…]}: 201 with one outcome per item, in
+// request order. An item that is refused does not touch the others. Where no
+// item was taken the whole answer is an error, with the outcomes under "items":
+// 4xx where each was refused as the client's mistake, 503 where none has a
+// definite outcome.
+func (s *Server) push(x *exchange) (answer, error) {
+	items, err := x.readPush()
+	if err != nil {
+		return answer{}, err
+	}
+	outcomes := s.pushAll(x, items)
+	b := make([]byte, 0, 16+len(outcomes)*224)
+	b = append(b, '[')
+	for i := range outcomes {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendPushed(b, i, &items.msgs[i], &outcomes[i])
+	}
+	b = append(b, ']')
+	for i := range outcomes {
+		s.metrics.items.WithLabelValues(string(outcomes[i].Status)).Inc()
+	}
+	if p := noneTaken(outcomes); p != nil {
+		p.items = b
+		return answer{}, p
+	}
+	return answer{status: http.StatusCreated, body: b}, nil
+}
+
+// pushAll hands over what was not refused and puts the outcomes back in order.
+func (s *Server) pushAll(x *exchange, items *pushItems) []queen.Pushed {
+	ctx, cancel := x.context()
+	defer cancel()
+	if len(items.refused) == 0 {
+		if len(items.msgs) == 0 {
+			return nil
+		}
+		return s.engine.Push(ctx, items.msgs)
+	}
+	good := make([]queen.Message, 0, len(items.msgs)-len(items.refused))
+	outcomes := make([]queen.Pushed, len(items.msgs))
+	at := make([]int, 0, cap(good))
+	for i := range items.msgs {
+		if bad := items.refused[i]; bad != nil {
+			outcomes[i] = queen.Pushed{Status: queen.Failed, Offset: -1, Err: bad}
+			continue
+		}
+		good, at = append(good, items.msgs[i]), append(at, i)
+	}
+	if len(good) > 0 {
+		for k, o := range s.engine.Push(ctx, good) {
+			outcomes[at[k]] = o
+		}
+	}
+	return outcomes
+}
+
+// noneTaken is the answer where no item was stored and none is a duplicate; nil
+// where one is, or where refusals and unknown outcomes mix.
+func noneTaken(outcomes []queen.Pushed) *problem {
+	var first *problem
+	status, retry := 0, 0
+	for i := range outcomes {
+		if outcomes[i].Status != queen.Failed {
+			return nil
+		}
+		p := problemOf(outcomes[i].Err)
+		if p.status >= http.StatusInternalServerError {
+			retry++
+		}
+		switch {
+		case first == nil:
+			first, status = p, p.status
+		case status != p.status:
+			status = http.StatusBadRequest
+		}
+	}
+	if first == nil || retry > 0 && retry < len(outcomes) {
+		return nil
+	}
+	if retry > 0 && status < http.StatusInternalServerError {
+		status = http.StatusServiceUnavailable // several kinds of "not now"
+	}
+	return &problem{status: status, word: first.word, text: first.text}
+}
+
+func appendPushed(b []byte, index int, m *queen.Message, o *queen.Pushed) []byte {
+	b = append(b, `{"index":`...)
+	b = appendInt(b, int64(index))
+	failed := o.Status == queen.Failed
+	id := o.TransactionID
+	b = append(b, `,"message_id":`...)
+	if failed {
+		id = m.ID
+		b = append(b, "null"...)
+	} else {
+		b = appendUUID(b, o.MessageID)
+	}
+	b = append(b, ',')
+	b = appendBytes(b, "transaction_id", "_base64", id)
+	b = append(b, `,"queueName":`...)
+	b = appendString(b, m.Queue)
+	if partition := o.Partition; partition != "" {
+		b = append(b, `,"partition":`...)
+		b = appendString(b, partition)
+	}
+	b = append(b, `,"status":`...)
+	b = appendString(b, string(o.Status))
+	b = append(b, `,"offset":`...)
+	if failed {
+		b = append(b, "null"...)
+	} else {
+		b = appendInt(b, o.Offset)
+	}
+	if failed {
+		b = appendItemError(b, o.Err)
+	}
+	return append(b, '}')
+}
+
+// appendItemError appends the error and code of one item.
+func appendItemError(b []byte, err error) []byte {
+	p := problemOf(err)
+	text := p.text
+	var bad *bodyError
+	if errors.As(err, &bad) && bad.path == "" {
+		text = bad.what
+	}
+	b = append(b, `,"error":`...)
+	b = appendString(b, text)
+	b = append(b, `,"code":`...)
+	return appendString(b, p.word)
+}

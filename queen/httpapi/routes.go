@@ -1,0 +1,117 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// route is one row of the table.
+type route struct {
+	method string
+	// path is matched segment by segment, before unescaping: {x} takes one
+	// segment whole, so that %2F in a queue's name is part of the name. Nothing is
+	// cleaned or redirected.
+	path string
+	body bodyKind
+	// safe: reads only. HEAD is served too, and pages of other sites may ask.
+	safe   bool
+	handle func(*Server, *exchange) (answer, error)
+}
+
+type bodyKind int
+
+const (
+	noBody    bodyKind = iota
+	smallBody          // Config.BodyBytesMax
+	largeBody          // Config.PushBytesMax
+)
+
+// routes is THE table: everything this door serves.
+var routes = []route{
+	{method: "POST", path: "/api/v1/push", body: largeBody, handle: (*Server).push},
+	{method: "GET", path: "/api/v1/pop/queue/{queue}", handle: (*Server).pop},
+	{method: "GET", path: "/api/v1/pop/queue/{queue}/partition/{partition}", handle: (*Server).pop},
+	{method: "POST", path: "/api/v1/ack", body: smallBody, handle: (*Server).ack},
+	{method: "POST", path: "/api/v1/ack/batch", body: largeBody, handle: (*Server).ackBatch},
+	{method: "POST", path: "/api/v1/fetch", body: smallBody, handle: (*Server).fetch},
+	{method: "POST", path: "/api/v1/configure", body: smallBody, handle: (*Server).configure},
+	{method: "GET", path: "/api/v1/resources/queues", safe: true, handle: (*Server).listQueues},
+	{method: "GET", path: "/api/v1/resources/queues/{queue}", safe: true, handle: (*Server).getQueue},
+	{method: "DELETE", path: "/api/v1/resources/queues/{queue}", handle: (*Server).deleteQueue},
+	{method: "GET", path: "/api/v1/resources/queues/{queue}/partitions", safe: true, handle: (*Server).listPartitions},
+	{method: "GET", path: "/health", safe: true, handle: (*Server).health},
+	{method: "GET", path: "/livez", safe: true, handle: (*Server).livez},
+	{method: "GET", path: "/readyz", safe: true, handle: (*Server).readyz},
+	{method: "GET", path: "/status", safe: true, handle: (*Server).status},
+	{method: "GET", path: "/metrics/prometheus", safe: true, handle: (*Server).prometheus},
+}
+
+// paths is the table with its paths cut into segments, once.
+var paths = func() [][]string {
+	cut := make([][]string, len(routes))
+	for i, r := range routes {
+		cut[i] = strings.Split(r.path, "/")
+	}
+	return cut
+}()
+
+// names are the variables of a path, unescaped.
+type names struct{ queue, partition string }
+
+// match finds the row of a request. Where the path is known and the method is
+// not, the problem names the methods that are.
+func match(method, escapedPath string) (*route, names, *problem) {
+	var allowed []string
+	segments := strings.Split(escapedPath, "/")
+	for i := range routes {
+		r := &routes[i]
+		n, ok, err := match1(paths[i], segments)
+		switch {
+		case !ok:
+			continue
+		case err != nil:
+			return nil, names{}, badRequest("bad_path", "the path is not well escaped")
+		case r.method == method || r.safe && method == http.MethodHead:
+			return r, n, nil
+		}
+		allowed = append(allowed, r.method)
+		if r.safe {
+			allowed = append(allowed, http.MethodHead)
+		}
+	}
+	if allowed == nil {
+		return nil, names{}, &problem{status: http.StatusNotFound, word: "no_such_route", text: "no such route"}
+	}
+	slices.Sort(allowed)
+	allow := strings.Join(allowed, ", ")
+	return nil, names{}, &problem{
+		status: http.StatusMethodNotAllowed, word: "method_not_allowed",
+		text: "this path is served with " + allow, allow: allow,
+	}
+}
+
+func match1(pattern, segments []string) (n names, ok bool, err error) {
+	if len(pattern) != len(segments) {
+		return names{}, false, nil
+	}
+	for i, p := range pattern {
+		if p == segments[i] {
+			continue
+		}
+		if segments[i] == "" || !strings.HasPrefix(p, "{") {
+			return names{}, false, nil
+		}
+		v, e := url.PathUnescape(segments[i])
+		if e != nil {
+			err = e
+		}
+		if p == "{queue}" {
+			n.queue = v
+		} else {
+			n.partition = v
+		}
+	}
+	return n, true, err
+}
