@@ -51,6 +51,16 @@ func (p *Pending) Result(ctx context.Context) (Appended, error) {
 	}
 }
 
+// NewPending is a Pending without an outcome, and the function that gives it
+// one. It is to be called exactly once.
+func NewPending() (*Pending, func(Appended, error)) {
+	p := &Pending{done: make(chan struct{})}
+	return p, func(res Appended, err error) {
+		p.res, p.err = res, err
+		close(p.done)
+	}
+}
+
 // CompletedPending is a Pending that already has its outcome.
 func CompletedPending(res Appended, err error) *Pending {
 	p := &Pending{done: make(chan struct{}), res: res, err: err}
