@@ -1,0 +1,271 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+//go:embed query/append.sql
+var appendSQL string
+
+// Segment is what one partition is asked to store in a call of Append.
+type Segment struct {
+	Partition int64
+	// Epoch is the incarnation in which Known, Verified and Suspects were learned.
+	// On a connection to another one they mean nothing: the call then looks through everything.
+	Epoch int32
+	// Known is the partition's next offset as known when IDHi, IDLo were minted:
+	// an earlier attempt of the same call can only lie at or above it.
+	Known      int64
+	IDHi, IDLo int64 // the id base, halves of a UUIDv7
+	Window     int32 // the deduplication window assumed, seconds
+	// Verified says that none of Hashes and UIDs occurs at or below this offset,
+	// Suspects apart; −1 says nothing.
+	Verified int64
+	Header   []byte // its last 32 bytes per batch describe the batches
+	Data     []byte // record batches, one after another
+	Parts    []Part
+	// Hashes is empty, or has one element per offset; the zero hash stands for
+	// a minted id.
+	Hashes   [][16]byte
+	UIDs     []UID
+	Suspects []Span
+}
+
+// Part is a piece of a Segment with a verdict of its own: one Kafka batch, or
+// one HTTP batch.
+type Part struct {
+	Bytes, Batches int32
+	Span           int32 // offsets consumed
+	Records        int32
+	MaxTimestamp   int64
+	Producer       int64 // −1: none
+	ProducerEpoch  int32
+	BaseSequence   int32
+}
+
+// UID is an explicit id that looks like a minted one.
+type UID struct {
+	Index  int32 // offset within the segment, from 0
+	Hi, Lo int64
+}
+
+// Span is a range of offsets, both ends included.
+type Span struct{ From, To int64 }
+
+// SegmentStatus says what Append did with a Segment.
+type SegmentStatus int16
+
+// The statuses of a segment; see schema/functions/append_1.sql.
+const (
+	SegmentStored        SegmentStatus = 0
+	SegmentAlready       SegmentStatus = 1 // by an earlier attempt of this call
+	SegmentDuplicates    SegmentStatus = 2 // nothing written; Dups names them
+	SegmentWindowChanged SegmentStatus = 3 // nothing written; WindowSeconds is the stored one
+	SegmentGone          SegmentStatus = 4 // the queue was deleted
+	SegmentBusy          SegmentStatus = 5 // the row is locked (only with Wait false)
+	SegmentEmpty         SegmentStatus = 6 // every part was left out
+)
+
+// PartVerdict says what became of a Part of a segment that was not refused as a whole.
+type PartVerdict int16
+
+// The verdicts of a part; see schema/functions/append_1.sql.
+const (
+	PartStored     PartVerdict = 0
+	PartResend     PartVerdict = 1 // stored before; its offset is the original's
+	PartOutOfOrder PartVerdict = 2
+	PartFenced     PartVerdict = 3
+	PartForgotten  PartVerdict = 4 // a resend older than the remembered batches
+)
+
+// Dup is one id of a segment that is stored already.
+type Dup struct {
+	Index      int32 // offset within the segment, from 0
+	Offset     int64 // of the original
+	IDHi, IDLo int64 // its message id; both 0 when it can no longer be read
+}
+
+// SegmentResult is the answer to one Segment.
+type SegmentResult struct {
+	Status        SegmentStatus
+	Epoch         int32 // the incarnation that answered; of the segment, where Stored
+	Base, End     int64 // of the stored segment
+	Next          int64 // the partition's next offset after the call
+	LogStart      int64
+	WindowSeconds int32
+	CreatedAt     time.Time
+	Verdicts      []PartVerdict // one per part, with Stored, Already and Empty
+	Offsets       []int64       // one per part, −1 where refused
+	Dups          []Dup
+}
+
+// Append stores segments of several partitions in one autocommit call. The
+// segments must be in ascending order of Partition, none twice. With wait
+// false, partitions whose row is locked are answered SegmentBusy.
+//
+// An error speaks of the whole call. After ErrOutcomeUnknown the call may be
+// repeated as it is, however often: what an attempt stored is found by its id base.
+func (db *DB) Append(ctx context.Context, segs []Segment, wait bool) ([]SegmentResult, error) {
+	conn, err := db.write.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("append: %w", acquireError(err))
+	}
+	defer conn.Release()
+	epoch := incarnationOf(conn.Conn()).Epoch
+	args := appendArgs(segs, epoch, wait)
+	rows, err := conn.Query(ctx, appendSQL, args...)
+	if err != nil {
+		return nil, fmt.Errorf("append: %w", db.writeError(conn.Conn(), err))
+	}
+	res, err := pgx.CollectRows(rows, scanSegmentResult)
+	if err := db.writeError(conn.Conn(), err); err != nil {
+		return nil, fmt.Errorf("append: %w", err)
+	}
+	if len(res) != len(segs) {
+		return nil, fmt.Errorf("append: %d answers to %d segments", len(res), len(segs))
+	}
+	for i := range res {
+		res[i].Epoch = epoch
+	}
+	return res, nil
+}
+
+// appendArgs turns segments into the parallel arrays of append_1.
+func appendArgs(segs []Segment, epoch int32, wait bool) []any {
+	n := len(segs)
+	var nparts, nhash, nuid, nspan int
+	for i := range segs {
+		nparts += len(segs[i].Parts)
+		nhash += len(segs[i].Hashes)
+		nuid += len(segs[i].UIDs)
+		nspan += len(segs[i].Suspects)
+	}
+	var (
+		partition = make([]int64, 0, n)
+		known     = make([]int64, 0, n)
+		idHi      = make([]int64, 0, n)
+		idLo      = make([]int64, 0, n)
+		window    = make([]int32, 0, n)
+		verified  = make([]int64, 0, n)
+		header    = make([][]byte, 0, n)
+		data      = make([][]byte, 0, n)
+		parts     = make([]int32, 0, n)
+		hashed    = make([]int32, 0, n)
+
+		hashes  = make(uuidArray, 0, nhash)
+		bytes   = make([]int32, 0, nparts)
+		batches = make([]int32, 0, nparts)
+		span    = make([]int32, 0, nparts)
+		records = make([]int32, 0, nparts)
+		maxTS   = make([]int64, 0, nparts)
+		pid     = make([]int64, 0, nparts)
+		pepoch  = make([]int32, 0, nparts)
+		seq     = make([]int32, 0, nparts)
+
+		uidSeg   = make([]int32, 0, nuid)
+		uidIndex = make([]int32, 0, nuid)
+		uidHi    = make([]int64, 0, nuid)
+		uidLo    = make([]int64, 0, nuid)
+
+		spanSeg  = make([]int32, 0, nspan)
+		spanFrom = make([]int64, 0, nspan)
+		spanTo   = make([]int64, 0, nspan)
+	)
+	for i := range segs {
+		s := &segs[i]
+		partition = append(partition, s.Partition)
+		here := s.Epoch == epoch
+		if here {
+			known = append(known, s.Known)
+			verified = append(verified, s.Verified)
+		} else {
+			known = append(known, 0)
+			verified = append(verified, -1)
+		}
+		idHi = append(idHi, s.IDHi)
+		idLo = append(idLo, s.IDLo)
+		window = append(window, s.Window)
+		header = append(header, s.Header)
+		data = append(data, s.Data)
+		parts = append(parts, int32(len(s.Parts)))
+		hashed = append(hashed, int32(len(s.Hashes)))
+		hashes = append(hashes, s.Hashes...)
+		for _, p := range s.Parts {
+			bytes = append(bytes, p.Bytes)
+			batches = append(batches, p.Batches)
+			span = append(span, p.Span)
+			records = append(records, p.Records)
+			maxTS = append(maxTS, p.MaxTimestamp)
+			pid = append(pid, p.Producer)
+			pepoch = append(pepoch, p.ProducerEpoch)
+			seq = append(seq, p.BaseSequence)
+		}
+		for _, u := range s.UIDs {
+			uidSeg = append(uidSeg, int32(i+1))
+			uidIndex = append(uidIndex, u.Index+1)
+			uidHi = append(uidHi, u.Hi)
+			uidLo = append(uidLo, u.Lo)
+		}
+		if !here {
+			continue
+		}
+		for _, sp := range s.Suspects {
+			spanSeg = append(spanSeg, int32(i+1))
+			spanFrom = append(spanFrom, sp.From)
+			spanTo = append(spanTo, sp.To)
+		}
+	}
+	return []any{
+		epoch, wait, partition, known, idHi, idLo, window, verified, header, data, parts, hashed,
+		hashes, bytes, batches, span, records, maxTS, pid, pepoch, seq,
+		uidSeg, uidIndex, uidHi, uidLo, spanSeg, spanFrom, spanTo,
+	}
+}
+
+func scanSegmentResult(row pgx.CollectableRow) (SegmentResult, error) {
+	var (
+		r                    SegmentResult
+		base, end, next, log *int64
+		window               *int32
+		created              *time.Time
+		verdicts             []int16
+		dupIndex             []int32
+		dupOffset            []int64
+		dupHi, dupLo         []int64
+		status               int16
+	)
+	err := row.Scan(&status, &base, &end, &next, &log, &window, &created, &verdicts, &r.Offsets,
+		&dupIndex, &dupOffset, &dupHi, &dupLo)
+	if err != nil {
+		return r, err
+	}
+	r.Status = SegmentStatus(status)
+	r.Base, r.End, r.Next, r.LogStart = orMinus1(base), orMinus1(end), orMinus1(next), orMinus1(log)
+	if window != nil {
+		r.WindowSeconds = *window
+	}
+	if created != nil {
+		r.CreatedAt = *created
+	}
+	r.Verdicts = make([]PartVerdict, len(verdicts))
+	for i, v := range verdicts {
+		r.Verdicts[i] = PartVerdict(v)
+	}
+	r.Dups = make([]Dup, len(dupIndex))
+	for i := range dupIndex {
+		r.Dups[i] = Dup{Index: dupIndex[i] - 1, Offset: dupOffset[i], IDHi: dupHi[i], IDLo: dupLo[i]}
+	}
+	return r, nil
+}
+
+func orMinus1(p *int64) int64 {
+	if p == nil {
+		return -1
+	}
+	return *p
+}

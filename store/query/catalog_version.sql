@@ -1,2 +1,0 @@
--- The number raised by every change of queues and partitions.
-SELECT catalog_version FROM cluster

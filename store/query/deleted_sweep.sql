@@ -1,2 +1,0 @@
--- The call of deleted_sweep_1.
-SELECT deleted_sweep_1($1)
