@@ -25,6 +25,11 @@ type api struct {
 	// whatever its counts claim (FuzzRequest holds this); the budget is charged with it.
 	expands int64
 
+	// lasting requests are served even when their client has hung up by the time
+	// it is their turn: a client that leaves its group often does not wait for the
+	// answer. Their ctx ends with the server only.
+	lasting bool
+
 	// handle answers a request that waits for the reply before it. It runs in the
 	// connection's write loop; ctx ends when the client hangs up or the server stops.
 	handle func(c *conn, ctx context.Context, r *request) (kmsg.Response, error)
@@ -52,7 +57,13 @@ func table(cfg Config) []api {
 		{key: 1, advertised: 4, min: 4, max: 18, bytesMax: large, expands: expandsMax, handle: (*conn).fetch},
 		{key: 2, advertised: 1, min: 1, max: 11, bytesMax: large, expands: expandsMax, handle: (*conn).listOffsets},
 		{key: 3, advertised: 0, min: 0, max: 13, bytesMax: large, expands: expandsMax, handle: (*conn).metadata},
-		// Keys 8–14 are the consumer groups'.
+		{key: 8, advertised: 0, min: 0, max: 10, bytesMax: large, expands: expandsMax, lasting: true, handle: (*conn).offsetCommit},
+		{key: 9, advertised: 1, min: 1, max: 10, bytesMax: large, expands: expandsMax, handle: (*conn).offsetFetch},
+		{key: 10, advertised: 0, min: 0, max: 6, bytesMax: tiny, expands: expandsMax, handle: (*conn).findCoordinator},
+		{key: 11, advertised: 0, min: 0, max: 9, bytesMax: small, expands: expandsMax, handle: (*conn).joinGroup},
+		{key: 12, advertised: 0, min: 0, max: 4, bytesMax: tiny, expands: expandsMax, handle: (*conn).heartbeat},
+		{key: 13, advertised: 0, min: 0, max: 5, bytesMax: small, expands: expandsMax, lasting: true, handle: (*conn).leaveGroup},
+		{key: 14, advertised: 0, min: 0, max: 5, bytesMax: large, expands: expandsMax, handle: (*conn).syncGroup},
 		{key: 18, advertised: 0, min: 0, max: 5, bytesMax: tiny, expands: expandsMax, handle: (*conn).apiVersions},
 		{key: 19, advertised: 0, min: 0, max: 7, bytesMax: small, expands: expandsMax, handle: (*conn).createTopics},
 		{key: 20, advertised: 0, min: 0, max: 6, bytesMax: small, expands: expandsMax, handle: (*conn).deleteTopics},

@@ -111,7 +111,11 @@ func (c *conn) serve() {
 	// no answer may well close right behind its last batch.
 	hungUp := errors.Is(context.Cause(c.ctx), errHangUp)
 	for r := range c.replies {
-		if hungUp && r.wait == nil && r.req.api.start != nil {
+		switch {
+		case r.wait != nil:
+		case r.req.api.lasting:
+			_, _ = c.handle(r.req) // nobody reads the answer
+		case r.req.api.start != nil && hungUp:
 			c.start(r.req)
 		}
 		c.release(r)
@@ -269,7 +273,11 @@ func (c *conn) handle(req *request) (resp kmsg.Response, err error) {
 			err = c.panicked(req, p)
 		}
 	}()
-	return req.api.handle(c, c.ctx, req)
+	ctx := c.ctx
+	if req.api.lasting {
+		ctx = c.srv.ctx
+	}
+	return req.api.handle(c, ctx, req)
 }
 
 // panicked turns a handler's panic into the end of its connection, as net/http
@@ -302,7 +310,7 @@ func (c *conn) finish(r *reply) (kmsg.Response, error) {
 		r.wait = c.start(r.req)
 		c.serial.Add(-1) // the next Produce may overlap this one
 		return r.wait()
-	case c.ctx.Err() != nil: // nobody is there to read the answer
+	case c.ctx.Err() != nil && !r.req.api.lasting: // nobody is there to read the answer
 		return nil, context.Cause(c.ctx)
 	}
 	return c.handle(r.req)

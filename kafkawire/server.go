@@ -57,6 +57,9 @@ type Config struct {
 	// SessionPartitionsMax bounds the partitions over all fetch sessions; default 1,000,000.
 	SessionPartitionsMax int
 
+	// Groups bounds consumer groups.
+	Groups GroupConfig
+
 	// ConnectionsMax bounds open connections; more are closed at once; default 10,000.
 	ConnectionsMax int
 	// ConnectionsPerIPMax bounds those from one address; default 5,000.
@@ -88,6 +91,7 @@ func (c Config) withDefaults() Config {
 			*p = v
 		}
 	}
+	c.Groups = c.Groups.withDefaults()
 	def(&c.DefaultPartitions, 1)
 	def(&c.PartitionsMax, 10_000)
 	def(&c.ProduceBytesMax, 100<<20)
@@ -123,6 +127,7 @@ func (c Config) validate() error {
 		return nil
 	}
 	return errors.Join(
+		c.Groups.validate(),
 		atLeast("DefaultPartitions", int64(c.DefaultPartitions), 1),
 		atLeast("PartitionsMax", int64(c.PartitionsMax), 1),
 		atLeast("ProduceBytesMax", int64(c.ProduceBytesMax), 1<<10),
@@ -138,7 +143,8 @@ func (c Config) validate() error {
 }
 
 // Server is the Kafka door. Its goroutines are one accept loop per Serve and
-// two loops per connection; Shutdown waits for all of them.
+// two loops per connection, and the clock of the groups; Shutdown waits for all
+// of them.
 type Server struct {
 	cfg    Config // immutable after New
 	engine Engine
@@ -150,6 +156,7 @@ type Server struct {
 	creations creations
 	hidden    hiddenNames
 	sessions  *sessionCache
+	groups    *groups
 
 	ctx  context.Context // ends with New's context or at the deadline of Shutdown: everything ends at once
 	kill context.CancelFunc
@@ -185,6 +192,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		s.apis[a.key] = &a
 	}
 	s.ctx, s.kill = context.WithCancel(ctx)
+	s.groups = openGroups(s.ctx, cfg.Groups, func() bool { return coordinates(cfg.Engine.Cluster()) })
 	return s, nil
 }
 
@@ -300,6 +308,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		<-done
 	}
 	s.kill()
+	s.groups.close()
 	return err
 }
 

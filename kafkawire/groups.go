@@ -1,0 +1,428 @@
+package kafkawire
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"queenmq/queen"
+)
+
+// GroupConfig bounds consumer groups. Zero means the default named in the comment.
+type GroupConfig struct {
+	// GroupsMax bounds the groups that have members; a join to another one is
+	// answered COORDINATOR_NOT_AVAILABLE, which clients repeat; default 10,000.
+	GroupsMax int
+	// MembersMax bounds the members of a group (Kafka: group.max.size); one more
+	// is answered GROUP_MAX_SIZE_REACHED; default 1,000.
+	MembersMax int
+	// PendingMax bounds the member ids a group has given out that nobody has used
+	// yet (KIP-394); one more is answered COORDINATOR_NOT_AVAILABLE; default 5,000.
+	PendingMax int
+	// GroupBytesMax bounds the metadata and assignments of one group; a join
+	// above it is answered GROUP_MAX_SIZE_REACHED; default 8 MiB.
+	GroupBytesMax int
+	// BytesMax bounds them over all groups; a join above it is answered
+	// COORDINATOR_NOT_AVAILABLE; default 128 MiB.
+	BytesMax int
+	// InitialDelay is how long the first members of a group wait for others
+	// (Kafka: group.initial.rebalance.delay.ms, 3 s there); default 0.
+	InitialDelay time.Duration
+	// NewcomerWait is how long somebody new may wait for a join phase to end;
+	// its client is gone or will ask again; default 5 min.
+	NewcomerWait time.Duration
+	// SessionMin and SessionMax are the session timeouts accepted; another is
+	// answered INVALID_SESSION_TIMEOUT; default 6 s and 30 min.
+	SessionMin, SessionMax time.Duration
+	// OffsetMetadataBytesMax bounds the text stored with an offset; a longer one
+	// is answered OFFSET_METADATA_TOO_LARGE; default 4,096.
+	OffsetMetadataBytesMax int
+}
+
+func (c GroupConfig) withDefaults() GroupConfig {
+	number := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	wait := func(p *time.Duration, v time.Duration) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	number(&c.GroupsMax, 10_000)
+	number(&c.MembersMax, 1_000)
+	number(&c.PendingMax, 5_000)
+	number(&c.GroupBytesMax, 8<<20)
+	number(&c.BytesMax, 128<<20)
+	wait(&c.NewcomerWait, 5*time.Minute)
+	wait(&c.SessionMin, 6*time.Second)
+	wait(&c.SessionMax, 30*time.Minute)
+	number(&c.OffsetMetadataBytesMax, 4096)
+	return c
+}
+
+func (c GroupConfig) validate() error {
+	var errs []error
+	for _, f := range []struct {
+		name   string
+		v, low int64
+	}{
+		{"GroupsMax", int64(c.GroupsMax), 1},
+		{"MembersMax", int64(c.MembersMax), 1},
+		{"PendingMax", int64(c.PendingMax), 1},
+		{"GroupBytesMax", int64(c.GroupBytesMax), 1 << 10},
+		{"BytesMax", int64(c.BytesMax), 1 << 10},
+		{"InitialDelay", int64(c.InitialDelay), 0},
+		{"NewcomerWait", int64(c.NewcomerWait), int64(time.Second)},
+		{"SessionMin", int64(c.SessionMin), int64(time.Millisecond)},
+		{"SessionMax", int64(c.SessionMax), int64(c.SessionMin)},
+		{"OffsetMetadataBytesMax", int64(c.OffsetMetadataBytesMax), 1},
+	} {
+		if f.v < f.low {
+			errs = append(errs, fmt.Errorf("kafkawire: Config.Groups.%s is %d, must be at least %d", f.name, f.v, f.low))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// limits is what a single group has to know.
+func (c GroupConfig) limits() groupLimits {
+	return groupLimits{
+		membersMax: c.MembersMax, pendingMax: c.PendingMax, bytesMax: c.GroupBytesMax,
+		initialDelay: c.InitialDelay, newcomerWait: c.NewcomerWait,
+	}
+}
+
+// coordinatorPoll is how often a broker with groups looks whether it still is
+// the one that coordinates them.
+const coordinatorPoll = time.Second
+
+// groups holds the groups this broker coordinates, and makes their time pass.
+// A group exists here while it has members or ids that are about to become
+// members; its positions are in the database. A broker that becomes coordinator
+// starts with none: members are told UNKNOWN_MEMBER_ID and join again.
+//
+// Locks: a liveGroup's mu, then mu. Nothing is sent or asked under either, but
+// answers, into channels that have room for them.
+type groups struct {
+	cfg         GroupConfig // immutable
+	coordinates func() bool // immutable
+
+	wake chan struct{} // room for one: the next alarm is earlier than the clock goroutine thinks
+	stop context.CancelFunc
+	done chan struct{} // closed when the clock goroutine has ended
+
+	mu     sync.Mutex
+	byName map[string]*liveGroup
+	alarms alarms
+	bytes  int // of all groups
+}
+
+// liveGroup is a group with what its callers wait on.
+type liveGroup struct {
+	name string // immutable
+
+	mu      sync.Mutex
+	group   *group
+	gone    bool // no longer in groups: look again
+	tickets ticket
+	waiting map[ticket]chan<- groupAnswer // each with room for its one answer
+
+	// Guarded by groups.mu:
+	bytes int       // counted in groups.bytes
+	alarm time.Time // when tick is due, if at ≥ 0
+	at    int       // index in alarms, −1 when not there
+}
+
+// openGroups starts the one goroutine of groups, which lives until close or the
+// end of ctx.
+func openGroups(ctx context.Context, cfg GroupConfig, coordinates func() bool) *groups {
+	s := &groups{
+		cfg: cfg, coordinates: coordinates,
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		byName: map[string]*liveGroup{},
+	}
+	ctx, s.stop = context.WithCancel(ctx)
+	go func() {
+		defer close(s.done)
+		s.clock(ctx)
+	}()
+	return s
+}
+
+// close answers whoever still waits and waits for the goroutine.
+func (s *groups) close() {
+	s.stop()
+	<-s.done
+}
+
+// clock ticks the groups whose time has come.
+func (s *groups) clock(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Reset(s.ring(time.Now()))
+		select {
+		case <-timer.C:
+		case <-s.wake:
+		case <-ctx.Done():
+			s.forget()
+			return
+		}
+	}
+}
+
+// ring ticks what is due and returns how long there is nothing to do.
+func (s *groups) ring(now time.Time) time.Duration {
+	if !s.coordinates() {
+		s.forget()
+	}
+	for {
+		s.mu.Lock()
+		if len(s.alarms) == 0 {
+			s.mu.Unlock()
+			return time.Hour
+		}
+		l := s.alarms[0]
+		if wait := l.alarm.Sub(now); wait > 0 {
+			s.mu.Unlock()
+			return min(wait, coordinatorPoll)
+		}
+		heap.Pop(&s.alarms)
+		s.mu.Unlock()
+		l.mu.Lock()
+		if !l.gone {
+			l.deliver(l.group.tick(now))
+			s.settle(l)
+		}
+		l.mu.Unlock()
+	}
+}
+
+// forget drops all groups; whoever waits is told that this is not the coordinator.
+func (s *groups) forget() {
+	s.mu.Lock()
+	all := s.byName
+	s.byName, s.alarms, s.bytes = map[string]*liveGroup{}, nil, 0
+	s.mu.Unlock()
+	for _, l := range all {
+		l.mu.Lock()
+		l.gone = true
+		for t, ch := range l.waiting {
+			ch <- groupAnswer{to: t, code: codeNotCoordinator, assignment: []byte{}}
+		}
+		clear(l.waiting)
+		l.mu.Unlock()
+	}
+}
+
+// find returns the named group, locked, or nil. With create it is made if there
+// is room for it.
+func (s *groups) find(name string, create bool) *liveGroup {
+	for {
+		s.mu.Lock()
+		l := s.byName[name]
+		if l == nil && create && len(s.byName) < s.cfg.GroupsMax {
+			l = &liveGroup{
+				name: name, group: newGroup(s.cfg.limits()),
+				waiting: map[ticket]chan<- groupAnswer{}, at: -1,
+			}
+			s.byName[name] = l
+		}
+		s.mu.Unlock()
+		if l == nil {
+			return nil
+		}
+		l.mu.Lock()
+		if !l.gone {
+			return l
+		}
+		l.mu.Unlock()
+	}
+}
+
+// settle takes note of what changed in l, whose mu is held: bytes, the next
+// alarm, or that there is nothing left to keep.
+func (s *groups) settle(l *liveGroup) {
+	next := l.group.next()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byName[l.name] != l { // forgotten meanwhile
+		return
+	}
+	s.bytes += l.group.bytes - l.bytes
+	l.bytes = l.group.bytes
+	if l.group.forgettable() {
+		l.gone = true
+		delete(s.byName, l.name)
+		if l.at >= 0 {
+			heap.Remove(&s.alarms, l.at)
+		}
+		return
+	}
+	switch {
+	case next.IsZero():
+		panic("BUG: a group with members waits for nothing")
+	case l.at < 0:
+		l.alarm = next
+		heap.Push(&s.alarms, l)
+	default:
+		l.alarm = next
+		heap.Fix(&s.alarms, l.at)
+	}
+	if l.at == 0 {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// deliver hands answers to their callers. l.mu is held.
+func (l *liveGroup) deliver(due []groupAnswer) {
+	for _, a := range due {
+		ch, ok := l.waiting[a.to]
+		if !ok {
+			panic("BUG: a caller is answered twice")
+		}
+		delete(l.waiting, a.to)
+		ch <- a
+	}
+}
+
+// wait lets f act on the named group with a ticket, and waits for its answer or
+// the end of ctx. A caller that goes away is not seen by the group, as in Kafka.
+// With create a missing group is made; else the answer is UNKNOWN_MEMBER_ID.
+func (s *groups) wait(ctx context.Context, name string, create bool, f func(g *group, now time.Time, t ticket) []groupAnswer) (groupAnswer, error) {
+	l := s.find(name, create)
+	if l == nil {
+		code := codeUnknownMemberID
+		if create {
+			code = codeCoordinatorNotAvailable
+		}
+		return groupAnswer{code: code, assignment: []byte{}}, nil
+	}
+	answered := make(chan groupAnswer, 1)
+	l.tickets++
+	l.waiting[l.tickets] = answered
+	l.deliver(f(l.group, time.Now(), l.tickets))
+	s.settle(l)
+	l.mu.Unlock()
+	select {
+	case a := <-answered:
+		return a, nil
+	case <-ctx.Done():
+		return groupAnswer{}, context.Cause(ctx)
+	}
+}
+
+// join is JoinGroup.
+func (s *groups) join(ctx context.Context, name string, r joinRequest) (groupAnswer, error) {
+	s.mu.Lock()
+	full := s.bytes+r.size() > s.cfg.BytesMax
+	s.mu.Unlock()
+	if full {
+		return groupAnswer{code: codeCoordinatorNotAvailable, memberID: r.memberID}, nil
+	}
+	a, err := s.wait(ctx, name, r.memberID == "", func(g *group, now time.Time, t ticket) []groupAnswer {
+		return g.join(now, t, r)
+	})
+	if a.code != 0 && a.memberID == "" {
+		a.memberID = r.memberID
+	}
+	return a, err
+}
+
+// sync is SyncGroup.
+func (s *groups) sync(ctx context.Context, name string, r syncRequest) (groupAnswer, error) {
+	return s.wait(ctx, name, false, func(g *group, now time.Time, t ticket) []groupAnswer {
+		return g.sync(now, t, r)
+	})
+}
+
+// heartbeat is Heartbeat. It only moves deadlines away, so the alarm stays.
+func (s *groups) heartbeat(name, memberID, instance string, generation int32) int16 {
+	l := s.find(name, false)
+	if l == nil {
+		return codeUnknownMemberID
+	}
+	defer l.mu.Unlock()
+	return l.group.heartbeat(time.Now(), memberID, instance, generation)
+}
+
+// leave is LeaveGroup.
+func (s *groups) leave(name string, who []leaver) []int16 {
+	l := s.find(name, false)
+	if l == nil {
+		codes := make([]int16, len(who))
+		for i := range codes {
+			codes[i] = codeUnknownMemberID
+		}
+		return codes
+	}
+	defer l.mu.Unlock()
+	codes, due := l.group.leave(time.Now(), who)
+	l.deliver(due)
+	s.settle(l)
+	return codes
+}
+
+// commit says whether a commit may be stored. A group that is not here has no
+// members; if the committer has an id of our making, it had some before this
+// broker became coordinator.
+func (s *groups) commit(name, memberID, instance string, generation int32, version int16) int16 {
+	l := s.find(name, false)
+	switch {
+	case l != nil:
+		defer l.mu.Unlock()
+		return l.group.commit(time.Now(), memberID, instance, generation)
+	case generation < 0:
+		return codeNone
+	case mintedMemberID(memberID):
+		return codeUnknownMemberID
+	case version >= 9:
+		return codeGroupIDNotFound
+	}
+	return codeIllegalGeneration
+}
+
+// coordinates says whether this broker coordinates groups.
+func coordinates(c queen.Cluster) bool {
+	for _, b := range c.Brokers {
+		if b.ID == c.Self {
+			return b.Coordinator
+		}
+	}
+	return false
+}
+
+// alarms is a heap of groups by the time of their next tick.
+type alarms []*liveGroup
+
+func (a alarms) Len() int           { return len(a) }
+func (a alarms) Less(i, j int) bool { return a[i].alarm.Before(a[j].alarm) }
+func (a alarms) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].at, a[j].at = i, j
+}
+
+// Push is part of heap.Interface.
+func (a *alarms) Push(x any) {
+	l := x.(*liveGroup)
+	l.at = len(*a)
+	*a = append(*a, l)
+}
+
+// Pop is part of heap.Interface.
+func (a *alarms) Pop() any {
+	last := len(*a) - 1
+	l := (*a)[last]
+	(*a)[last] = nil
+	*a = (*a)[:last]
+	l.at = -1
+	return l
+}
