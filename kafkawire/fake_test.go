@@ -1,0 +1,495 @@
+package kafkawire
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"queenmq/queen"
+)
+
+// fake is a small honest engine: a map and a mutex. Time, ids and the cluster
+// are fixed, so that replies are the same in every run.
+type fake struct {
+	cluster queen.Cluster
+
+	mu        sync.Mutex
+	changed   chan struct{} // closed and replaced at every append
+	queues    map[string]*fakeQueue
+	lastID    int64
+	producers int64
+	cursors   map[string]map[string]queen.Cursor // group, then queue id and partition number
+	fail      error                              // what every call answers while set
+	created   int                                // queues ever created
+	reads     int                                // calls of Read
+	held      []func()                           // appends waiting for release, while hold is set
+	hold      bool
+}
+
+type fakeQueue struct {
+	queen.Queue
+	logs []*fakeLog
+}
+
+type fakeLog struct {
+	start, end int64
+	batches    []fakeBatch
+	producers  map[int64]*fakeProducer
+}
+
+type fakeBatch struct {
+	base  int64
+	bytes []byte
+}
+
+// fakeProducer remembers a producer's last five batches, as Kafka does.
+type fakeProducer struct {
+	epoch int16
+	last  []fakeSequence
+}
+
+type fakeSequence struct {
+	first, next int32
+	base        int64
+}
+
+func newFake() *fake {
+	return &fake{
+		cluster: queen.Cluster{
+			ID: "AAAAAAAAAAAAAAAAAAAAAA", Self: 1, Epoch: 7,
+			Brokers: []queen.Broker{{ID: 1, Host: "queen.test", Port: 9092, Coordinator: true}},
+		},
+		changed: make(chan struct{}),
+		queues:  make(map[string]*fakeQueue),
+		cursors: make(map[string]map[string]queen.Cursor),
+	}
+}
+
+// topic makes a queue for a test.
+func (f *fake) topic(name string, partitions int) queen.Queue {
+	q, err := f.CreateQueue(context.Background(), queen.NewQueue{Name: name, Partitions: partitions, Options: defaultOptions()})
+	if err != nil {
+		panic(err)
+	}
+	return q
+}
+
+func (f *fake) setFail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail = err
+}
+
+// release completes the appends held back, in the order given by pick.
+func (f *fake) release() {
+	f.mu.Lock()
+	held := f.held
+	f.held = nil
+	f.mu.Unlock()
+	for _, done := range held {
+		done()
+	}
+}
+
+func (f *fake) Cluster() queen.Cluster { return f.cluster }
+
+func (f *fake) Queues(ctx context.Context, refs []queen.QueueRef) ([]QueueAnswer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return nil, f.fail
+	}
+	as := make([]QueueAnswer, len(refs))
+	for i, r := range refs {
+		q, err := f.find(r)
+		as[i].Err = err
+		if err == nil {
+			as[i].Queue = q.Queue
+		}
+	}
+	return as, nil
+}
+
+func (f *fake) find(r queen.QueueRef) (*fakeQueue, error) {
+	if r.Name != "" {
+		if q := f.queues[r.Name]; q != nil {
+			return q, nil
+		}
+		return nil, fmt.Errorf("%w: %q", queen.ErrUnknownQueue, r.Name)
+	}
+	for _, q := range f.queues {
+		if q.TopicID == r.TopicID {
+			return q, nil
+		}
+	}
+	return nil, queen.ErrUnknownQueueID
+}
+
+func (f *fake) log(p queen.PartitionRef) (*fakeLog, error) {
+	if f.fail != nil {
+		return nil, f.fail
+	}
+	q, err := f.find(p.Queue)
+	if err != nil {
+		return nil, err
+	}
+	if p.Number < 0 || int(p.Number) >= len(q.logs) {
+		return nil, queen.ErrUnknownPartition
+	}
+	return q.logs[p.Number], nil
+}
+
+func (f *fake) AllQueues(ctx context.Context) ([]queen.Queue, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return nil, f.fail
+	}
+	var all []queen.Queue
+	for _, q := range f.queues {
+		all = append(all, q.Queue)
+	}
+	slices.SortFunc(all, func(a, b queen.Queue) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+func (f *fake) CreateQueue(ctx context.Context, n queen.NewQueue) (queen.Queue, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return queen.Queue{}, f.fail
+	}
+	if f.queues[n.Name] != nil {
+		return queen.Queue{}, fmt.Errorf("%w: %q", queen.ErrQueueExists, n.Name)
+	}
+	q := &fakeQueue{Queue: queen.Queue{Name: n.Name, Partitions: n.Partitions, Fixed: true, Options: n.Options}}
+	if n.Validate {
+		return q.Queue, nil
+	}
+	f.created++
+	f.lastID++
+	q.ID = f.lastID
+	q.TopicID = uuid.UUID{0: 0x11, 15: byte(f.lastID)}
+	for range n.Partitions {
+		q.logs = append(q.logs, &fakeLog{producers: make(map[int64]*fakeProducer)})
+	}
+	f.queues[n.Name] = q
+	return q.Queue, nil
+}
+
+func (f *fake) DeleteQueue(ctx context.Context, ref queen.QueueRef) (queen.Queue, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return queen.Queue{}, f.fail
+	}
+	q, err := f.find(ref)
+	if err != nil {
+		return queen.Queue{}, err
+	}
+	delete(f.queues, q.Name)
+	return q.Queue, nil
+}
+
+func (f *fake) Append(ctx context.Context, items []queen.AppendItem) []*queen.Pending {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ps := make([]*queen.Pending, len(items))
+	for i, it := range items {
+		res, err := f.append(it)
+		if !f.hold {
+			ps[i] = queen.CompletedPending(res, err)
+			continue
+		}
+		p, done := queen.NewPending()
+		ps[i] = p
+		f.held = append(f.held, func() { done(res, err) })
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+	return ps
+}
+
+func (f *fake) append(it queen.AppendItem) (queen.Appended, error) {
+	l, err := f.log(it.Partition)
+	if err != nil {
+		return queen.Appended{}, err
+	}
+	b, err := checkBatch(it.Batch)
+	if err != nil {
+		return queen.Appended{}, err
+	}
+	if b.ProducerID >= 0 {
+		p := l.producers[b.ProducerID]
+		if p == nil || p.epoch < b.ProducerEpoch {
+			p = &fakeProducer{epoch: b.ProducerEpoch}
+			l.producers[b.ProducerID] = p
+		}
+		for _, s := range p.last {
+			if s.first == b.FirstSequence {
+				return queen.Appended{BaseOffset: s.base, LogStart: l.start}, nil
+			}
+		}
+		switch {
+		case p.epoch > b.ProducerEpoch:
+			return queen.Appended{}, queen.ErrProducerFenced
+		case len(p.last) == 0 && b.FirstSequence != 0, len(p.last) > 0 && p.last[len(p.last)-1].next != b.FirstSequence:
+			return queen.Appended{}, queen.ErrOutOfOrderSequence
+		}
+		p.last = append(p.last, fakeSequence{b.FirstSequence, b.FirstSequence + b.NumRecords, l.end})
+		p.last = p.last[max(0, len(p.last)-5):]
+	}
+	kept := slices.Clone(it.Batch)
+	binary.BigEndian.PutUint64(kept, uint64(l.end))
+	binary.BigEndian.PutUint32(kept[12:], uint32(f.cluster.Epoch))
+	base := l.end
+	l.batches = append(l.batches, fakeBatch{base: base, bytes: kept})
+	l.end += int64(b.NumRecords)
+	return queen.Appended{BaseOffset: base, LogStart: l.start, CreatedAt: time.Unix(1_700_000_000, 0)}, nil
+}
+
+// checkBatch is what the room does with a batch, as far as these tests go.
+func checkBatch(b []byte) (*kmsg.RecordBatch, error) {
+	if len(b) < 61 || b[16] != 2 {
+		return nil, fmt.Errorf("%w: no batch of magic 2", queen.ErrInvalidRecord)
+	}
+	if n := int(binary.BigEndian.Uint32(b[8:])) + 12; n != len(b) {
+		return nil, fmt.Errorf("%w: not exactly one batch", queen.ErrInvalidRecord)
+	}
+	if crc32.Checksum(b[21:], crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(b[17:]) {
+		return nil, queen.ErrCorruptBatch
+	}
+	var rb kmsg.RecordBatch
+	if err := rb.ReadFrom(b); err != nil || rb.NumRecords < 1 || rb.LastOffsetDelta != rb.NumRecords-1 {
+		return nil, fmt.Errorf("%w: bad counts", queen.ErrInvalidRecord)
+	}
+	if rb.Attributes&0x30 != 0 {
+		return nil, fmt.Errorf("%w: attributes", queen.ErrInvalidRecord)
+	}
+	return &rb, nil
+}
+
+func (f *fake) Read(ctx context.Context, r queen.ReadRequest) ([]queen.ReadAnswer, error) {
+	deadline := time.NewTimer(r.MaxWait)
+	defer deadline.Stop()
+	f.mu.Lock()
+	f.reads++
+	f.mu.Unlock()
+	for {
+		f.mu.Lock()
+		fail, changed := f.fail, f.changed
+		as, bytes, ready := f.read(r)
+		f.mu.Unlock()
+		if fail != nil {
+			return nil, fail
+		}
+		if ready || bytes >= r.MinBytes || r.MaxWait == 0 {
+			return as, nil
+		}
+		select {
+		case <-changed:
+		case <-deadline.C:
+			r.MaxWait = 0
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (f *fake) read(r queen.ReadRequest) (as []queen.ReadAnswer, bytes int, ready bool) {
+	as = make([]queen.ReadAnswer, len(r.Items))
+	for i, it := range r.Items {
+		a := &as[i]
+		a.LogStart, a.HighWatermark, a.LastStable = -1, -1, -1
+		l, err := f.log(it.Partition)
+		if err == nil {
+			a.LogStart, a.HighWatermark, a.LastStable = l.start, l.end, l.end
+			err = f.checkEpoch(it.CurrentEpoch)
+		}
+		if err == nil && (it.Offset < l.start || it.Offset > l.end) {
+			err = queen.ErrOffsetOutOfRange
+		}
+		if err != nil {
+			a.Err, ready = err, true
+			continue
+		}
+		if it.LastFetchedEpoch > f.cluster.Epoch {
+			a.Diverging, ready = &queen.EpochEnd{Epoch: f.cluster.Epoch, EndOffset: l.end}, true
+			continue
+		}
+		size := 0
+		for k, b := range l.batches {
+			if k+1 < len(l.batches) && l.batches[k+1].base <= it.Offset || it.Offset >= l.end {
+				continue
+			}
+			if n := len(b.bytes); (size+n > it.MaxBytes || bytes+n > r.MaxBytes) && bytes > 0 {
+				break
+			}
+			a.Batches = append(a.Batches, b.bytes)
+			size += len(b.bytes)
+			bytes += len(b.bytes)
+		}
+	}
+	return as, bytes, ready
+}
+
+func (f *fake) checkEpoch(e int32) error {
+	switch {
+	case e < 0 || e == f.cluster.Epoch:
+		return nil
+	case e < f.cluster.Epoch:
+		return queen.ErrFencedEpoch
+	}
+	return queen.ErrUnknownEpoch
+}
+
+func (f *fake) Offsets(ctx context.Context, qs []queen.OffsetQuery) ([]queen.OffsetAnswer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	as := make([]queen.OffsetAnswer, len(qs))
+	for i, q := range qs {
+		l, err := f.log(q.Partition)
+		if err == nil {
+			err = f.checkEpoch(q.CurrentEpoch)
+		}
+		as[i] = queen.OffsetAnswer{Offset: -1, Timestamp: -1, Epoch: -1, Err: err}
+		if err == nil {
+			as[i].Offset, as[i].Timestamp = l.offsetAt(q.Timestamp)
+			if as[i].Offset >= 0 {
+				as[i].Epoch = f.cluster.Epoch
+			}
+		}
+	}
+	return as, nil
+}
+
+// offsetAt knows uncompressed batches only.
+func (l *fakeLog) offsetAt(t int64) (offset, timestamp int64) {
+	switch t {
+	case queen.AtEnd:
+		return l.end, -1
+	case queen.AtStart:
+		return l.start, -1
+	}
+	offset, timestamp = -1, -1
+	for _, b := range l.batches {
+		var rb kmsg.RecordBatch
+		_ = rb.ReadFrom(b.bytes)
+		records := make([]kmsg.Record, rb.NumRecords)
+		rest := rb.Records
+		for i := range records {
+			size, n := binary.Varint(rest)
+			_ = records[i].ReadFrom(rest[:n+int(size)])
+			rest = rest[n+int(size):]
+			at := rb.FirstTimestamp + records[i].TimestampDelta64
+			if t == queen.AtMaxTimestamp && at > timestamp {
+				offset, timestamp = b.base+int64(i), at
+			}
+			if t >= 0 && at >= t {
+				return b.base + int64(i), at
+			}
+		}
+	}
+	return offset, timestamp
+}
+
+func (f *fake) EpochEnds(ctx context.Context, qs []queen.EpochQuery) ([]queen.EpochAnswer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	as := make([]queen.EpochAnswer, len(qs))
+	for i, q := range qs {
+		l, err := f.log(q.Partition)
+		if err == nil {
+			err = f.checkEpoch(q.CurrentEpoch)
+		}
+		as[i] = queen.EpochAnswer{Err: err, End: queen.EpochEnd{Epoch: -1, EndOffset: -1}}
+		if err == nil && q.Epoch == f.cluster.Epoch {
+			as[i].End = queen.EpochEnd{Epoch: q.Epoch, EndOffset: l.end}
+		}
+	}
+	return as, nil
+}
+
+func (f *fake) NewProducer(ctx context.Context) (queen.ProducerID, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return queen.ProducerID{}, f.fail
+	}
+	f.producers++
+	return queen.ProducerID{ID: 4000 + f.producers}, nil
+}
+
+func (f *fake) CommitOffsets(ctx context.Context, group string, cs []queen.Cursor) ([]queen.Cursor, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return nil, f.fail
+	}
+	if f.cursors[group] == nil {
+		f.cursors[group] = make(map[string]queen.Cursor)
+	}
+	as := slices.Clone(cs)
+	for i := range as {
+		c := &as[i]
+		q, err := f.find(c.Partition.Queue)
+		switch {
+		case err != nil:
+			c.Err = err
+		case c.Partition.Number < 0 || int(c.Partition.Number) >= len(q.logs):
+			c.Err = queen.ErrUnknownPartition
+		case len(c.Metadata) > 4096:
+			c.Err = queen.ErrMetadataTooLarge
+		default:
+			c.Partition.Queue = queen.QueueRef{Name: q.Name, TopicID: q.TopicID}
+			f.cursors[group][fmt.Sprint(q.ID, "/", c.Partition.Number)] = *c
+		}
+	}
+	return as, nil
+}
+
+func (f *fake) FetchOffsets(ctx context.Context, group string, refs []queen.PartitionRef) ([]queen.Cursor, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return nil, f.fail
+	}
+	var as []queen.Cursor
+	if refs == nil {
+		for _, c := range f.cursors[group] {
+			as = append(as, c)
+		}
+		slices.SortFunc(as, func(a, b queen.Cursor) int {
+			if d := strings.Compare(a.Partition.Queue.Name, b.Partition.Queue.Name); d != 0 {
+				return d
+			}
+			return int(a.Partition.Number - b.Partition.Number)
+		})
+		return as, nil
+	}
+	for _, r := range refs {
+		c := queen.Cursor{Partition: r, Offset: -1, Epoch: -1}
+		q, err := f.find(r.Queue)
+		switch {
+		case err != nil:
+			c.Err = err
+		case r.Number < 0 || int(r.Number) >= len(q.logs):
+			c.Err = queen.ErrUnknownPartition
+		default:
+			if stored, ok := f.cursors[group][fmt.Sprint(q.ID, "/", r.Number)]; ok {
+				c = stored
+			}
+			c.Partition.Queue = queen.QueueRef{Name: q.Name, TopicID: q.TopicID}
+		}
+		as = append(as, c)
+	}
+	return as, nil
+}
