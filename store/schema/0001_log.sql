@@ -28,9 +28,12 @@ CREATE TABLE queues (
     max_message_bytes    integer NOT NULL DEFAULT 1048588 CHECK (max_message_bytes > 0),
     retention_ms         bigint  NOT NULL DEFAULT -1 CHECK (retention_ms >= -1),
     created_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
-    deleted_at           timestamptz                  -- tombstone: the name is free, the rows wait for the sweeper
+    deleted_at           timestamptz,                 -- tombstone: the name is free, the rows wait for the sweeper
+    version              bigint NOT NULL DEFAULT 0    -- cluster.catalog_version of its last change
 );
 CREATE UNIQUE INDEX queues_name ON queues (name) WHERE deleted_at IS NULL;
+CREATE INDEX queues_version ON queues (version);
+CREATE INDEX queues_deleted ON queues (id) WHERE deleted_at IS NOT NULL;
 
 -- One row per partition. Append locks it and never updates it, so the row
 -- stays one tuple whatever snapshots are open; only log start, the sidecar's

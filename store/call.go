@@ -1,0 +1,51 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// writeRows runs one write call in autocommit mode and collects its rows. verb
+// names the call in errors.
+func writeRows[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	return collect(ctx, pool, verb, db.writeError, scan, sql, args)
+}
+
+// readRows runs one read and collects its rows. verb names the read in errors.
+func readRows[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	return collect(ctx, pool, verb, db.readError, scan, sql, args)
+}
+
+func collect[T any](ctx context.Context, pool *pgxpool.Pool, verb string, translate func(*pgx.Conn, error) error,
+	scan pgx.RowToFunc[T], sql string, args []any,
+) ([]T, error) {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", verb, acquireError(err))
+	}
+	defer conn.Release()
+	rows, err := conn.Query(ctx, sql, args...)
+	var res []T
+	if err == nil {
+		res, err = pgx.CollectRows(rows, scan)
+	}
+	if err := translate(conn.Conn(), err); err != nil {
+		return nil, fmt.Errorf("%s: %w", verb, err)
+	}
+	return res, nil
+}
+
+// only returns the one row of a result that has one or none.
+func only[T any](rows []T, err error) (T, error) {
+	var zero T
+	if err != nil {
+		return zero, err
+	}
+	if len(rows) == 0 {
+		return zero, ErrNotFound
+	}
+	return rows[0], nil
+}

@@ -1,0 +1,223 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"queenmq/store"
+	"queenmq/store/storetest"
+)
+
+// createQueue creates a fixed queue with n partitions and returns it.
+func createQueue(t *testing.T, db *store.DB, name string, n int) store.QueueRow {
+	t.Helper()
+	q, err := db.CreateQueue(t.Context(), store.NewQueue{
+		Name: name, Fixed: true, Partitions: n,
+		WindowFrom: "kafka", MaxMessageBytes: store.DefaultMaxMessageBytes, RetentionMs: -1,
+	})
+	if err != nil {
+		t.Fatalf("CreateQueue: %v", err)
+	}
+	return q
+}
+
+func TestCreateQueueMakesFixedPartitions(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	before, err := db.CatalogVersion(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := createQueue(t, db, "orders", 12)
+	if !q.Fixed || q.Partitions != 12 || q.DedupWindowSeconds != 0 || q.WindowFrom != "kafka" || q.TopicID == (uuid.UUID{}) {
+		t.Errorf("created %+v", q)
+	}
+	parts, err := db.Partitions(t.Context(), q.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range parts {
+		if p.Number != i || p.Name != strconv.Itoa(i) || p.LogStart != 0 || p.NextOffset != 0 || p.QueueID != q.ID {
+			t.Errorf("partition %d is %+v", i, p)
+		}
+	}
+	if len(parts) != 12 {
+		t.Errorf("%d partitions, want 12", len(parts))
+	}
+	changed, err := db.ChangedQueues(t.Context(), before)
+	if err != nil || len(changed) != 1 || changed[0] != q {
+		t.Errorf("ChangedQueues = %+v, %v; want the new queue", changed, err)
+	}
+	byID, err := db.Queues(t.Context(), nil, []uuid.UUID{q.TopicID, uuid.New()})
+	if err != nil || len(byID) != 1 || byID[0] != q {
+		t.Errorf("Queues by topic id = %+v, %v", byID, err)
+	}
+	_, err = db.CreateQueue(t.Context(), store.NewQueue{Name: "orders", Fixed: true, Partitions: 1, WindowFrom: "kafka", MaxMessageBytes: 1})
+	if !errors.Is(err, store.ErrExists) {
+		t.Errorf("second CreateQueue: %v, want ErrExists", err)
+	}
+	if _, _, err := db.EnsurePartition(t.Context(), "orders", "12"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("EnsurePartition of a fixed queue: %v, want ErrNotFound", err)
+	}
+}
+
+func TestEnsurePartitionOnceForTwentyCallers(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	other := storetest.Open(t, db)
+	var mu sync.Mutex
+	ids := map[string]map[int64]bool{}
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			for j := range 5 {
+				name := fmt.Sprintf("p%d", (i+j)%5)
+				q, p, err := []*store.DB{db, other}[i%2].EnsurePartition(t.Context(), "native", name)
+				if err != nil {
+					t.Errorf("EnsurePartition: %v", err)
+					return
+				}
+				if q.Fixed || q.DedupWindowSeconds != 3600 || q.WindowFrom != "default" || p.Name != name {
+					t.Errorf("made %+v with %+v", q, p)
+				}
+				mu.Lock()
+				if ids[name] == nil {
+					ids[name] = map[int64]bool{}
+				}
+				ids[name][p.ID] = true
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for name, set := range ids {
+		if len(set) != 1 {
+			t.Errorf("partition %s has %d ids, want 1", name, len(set))
+		}
+	}
+	qs, err := db.AllQueues(t.Context())
+	if err != nil || len(qs) != 1 || qs[0].Partitions != 5 {
+		t.Fatalf("AllQueues = %+v, %v; want one queue with 5 partitions", qs, err)
+	}
+	parts, err := db.Partitions(t.Context(), qs[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var numbers []int
+	for _, p := range parts {
+		numbers = append(numbers, p.Number)
+	}
+	if !slices.Equal(numbers, []int{0, 1, 2, 3, 4}) {
+		t.Errorf("numbers are %v, want dense from 0", numbers)
+	}
+	found, err := db.PartitionByName(t.Context(), qs[0].ID, "p3")
+	if err != nil || !ids["p3"][found.ID] {
+		t.Errorf("PartitionByName = %+v, %v", found, err)
+	}
+}
+
+func TestConfigureReplacesOrMerges(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	window, size, keep := 60, 5000, int64(1000)
+	after, _, created, err := db.Configure(t.Context(), "q", store.QueuePatch{DedupWindowSeconds: &window, RetentionMs: &keep}, true)
+	if err != nil || !created || after.DedupWindowSeconds != 60 || after.WindowFrom != "configured" || after.RetentionMs != 1000 {
+		t.Fatalf("first: %+v, created %v, %v", after, created, err)
+	}
+	t.Run("merge keeps", func(t *testing.T) {
+		got, before, created, err := db.Configure(t.Context(), "q", store.QueuePatch{MaxMessageBytes: &size}, false)
+		want := after
+		want.MaxMessageBytes, want.Version = 5000, got.Version
+		if err != nil || created || got != want || before != after {
+			t.Errorf("got %+v before %+v created %v, %v; want %+v", got, before, created, err, want)
+		}
+	})
+	t.Run("replace resets", func(t *testing.T) {
+		got, before, _, err := db.Configure(t.Context(), "q", store.QueuePatch{}, true)
+		if err != nil || got.DedupWindowSeconds != 3600 || got.WindowFrom != "default" || got.RetentionMs != -1 ||
+			got.MaxMessageBytes != 1048588 || before.MaxMessageBytes != 5000 {
+			t.Errorf("got %+v before %+v, %v", got, before, err)
+		}
+	})
+	t.Run("merges at once keep each other's keys", func(t *testing.T) {
+		var wg sync.WaitGroup
+		for _, p := range []store.QueuePatch{{DedupWindowSeconds: &window}, {MaxMessageBytes: &size}, {RetentionMs: &keep}} {
+			wg.Go(func() {
+				if _, _, _, err := db.Configure(t.Context(), "many", p, false); err != nil {
+					t.Errorf("Configure: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		got, err := db.Queues(t.Context(), []string{"many"}, nil)
+		if err != nil || len(got) != 1 || got[0].DedupWindowSeconds != 60 || got[0].MaxMessageBytes != 5000 || got[0].RetentionMs != 1000 {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+}
+
+func TestDeleteFreesNameAndSweepsRows(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	pool := storetest.Pool(t, db)
+	old := createQueue(t, db, "q", 3)
+	keep := createQueue(t, db, "keep", 1)
+	for _, q := range []store.QueueRow{old, keep} {
+		for _, sql := range []string{
+			`INSERT INTO log_segments SELECT p.id, n, n, now(), 0, 1, 1, 1, '', '' FROM log_partitions p, generate_series(0, 9) n WHERE p.queue_id = $1`,
+			`INSERT INTO log_txns SELECT p.id, n, n, now(), 0, 0, 0, '{}' FROM log_partitions p, generate_series(0, 9) n WHERE p.queue_id = $1`,
+			`INSERT INTO producers SELECT p.id, n, 9, 0, '{}', '{}', '{}', now() FROM log_partitions p, generate_series(0, 9) n WHERE p.queue_id = $1`,
+			`INSERT INTO cursors (partition_id, group_name, next_offset, kafka, committed_at) SELECT p.id, 'g', 0, true, now() FROM log_partitions p WHERE p.queue_id = $1`,
+			`INSERT INTO subscriptions VALUES ($1, 'g')`,
+		} {
+			if _, err := pool.Exec(t.Context(), sql, q.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	version, err := db.CatalogVersion(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q, err := db.DeleteQueue(t.Context(), old.ID); err != nil || !q.Deleted {
+		t.Fatalf("DeleteQueue = %+v, %v", q, err)
+	}
+	if _, err := db.DeleteQueue(t.Context(), old.ID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("second DeleteQueue: %v, want ErrNotFound", err)
+	}
+	again := createQueue(t, db, "q", 1)
+	if again.ID == old.ID || again.TopicID == old.TopicID {
+		t.Errorf("recreated queue reuses an id: %+v, %+v", old, again)
+	}
+	changed, err := db.ChangedQueues(t.Context(), version)
+	if err != nil || len(changed) != 2 || changed[0].ID != old.ID || !changed[0].Deleted || changed[1].ID != again.ID {
+		t.Errorf("ChangedQueues = %+v, %v; want the tombstone, then the new queue", changed, err)
+	}
+
+	const rows = 3 * (10 + 10 + 10 + 1 + 1)
+	steps := 0
+	for done := false; !done; steps++ {
+		if done, err = db.SweepDeleted(t.Context(), 7); err != nil {
+			t.Fatal(err)
+		}
+		if steps > rows {
+			t.Fatal("sweeping does not end")
+		}
+	}
+	if steps < rows/7 {
+		t.Errorf("%d rows went in %d steps of at most 7", rows, steps)
+	}
+	var left int
+	err = pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM log_segments) + (SELECT count(*) FROM log_txns) +
+		(SELECT count(*) FROM producers) + (SELECT count(*) FROM cursors) + (SELECT count(*) FROM subscriptions) +
+		(SELECT count(*) FROM log_partitions) + (SELECT count(*) FROM queues)`).Scan(&left)
+	if want := 10 + 10 + 10 + 1 + 1 + 2 + 2; err != nil || left != want {
+		t.Errorf("%d rows are left, want %d of the other queues (%v)", left, want, err)
+	}
+}

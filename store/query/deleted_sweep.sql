@@ -1,0 +1,2 @@
+-- The call of deleted_sweep_1.
+SELECT deleted_sweep_1($1)
