@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"queenmq/store"
+	"queenmq/store/localpg"
+)
+
+// database is where the ledger lives: a server of ours or of somebody else's.
+type database struct {
+	config store.Config
+	local  *localpg.Server // nil when external
+}
+
+// openDatabase starts the managed server, or takes the external one's address
+// as it is: whether it answers shows when it is migrated.
+func openDatabase(ctx context.Context, f databaseFlags, log *slog.Logger) (*database, error) {
+	db := &database{config: store.Config{
+		URL: f.DatabaseURL, UnsafeDatabase: f.UnsafeDatabase, Application: version, Log: log,
+	}}
+	if f.DatabaseURL != "" {
+		return db, nil
+	}
+	dir, err := dataDir(f.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	if db.local, err = localpg.Start(ctx, localpg.Config{DataDir: dir, Log: log}); err != nil {
+		return nil, err
+	}
+	db.config.URL = db.local.URL()
+	return db, nil
+}
+
+func (db *database) migrate(ctx context.Context) error { return store.Migrate(ctx, db.config) }
+
+// kind is the word of the ready line.
+func (db *database) kind() string {
+	if db.local != nil {
+		return "managed"
+	}
+	return "external"
+}
+
+// gone is closed when a managed server is gone for good; nil, and so never, for
+// an external one.
+func (db *database) gone() <-chan struct{} {
+	if db.local == nil {
+		return nil
+	}
+	return db.local.Done()
+}
+
+func (db *database) close(ctx context.Context) error {
+	if db.local == nil {
+		return nil
+	}
+	return db.local.Stop(ctx)
+}
+
+// dataDir is the folder asked for, or the user's state folder.
+func dataDir(asked string) (string, error) {
+	if asked != "" {
+		return asked, nil
+	}
+	if os.Geteuid() == 0 {
+		// Not in root's home: the user who runs PostgreSQL must reach it.
+		return "/var/lib/queen", nil
+	}
+	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+		return filepath.Join(state, "queen"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no data folder: %w", errors.Join(err, errors.New("name one with --data-dir")))
+	}
+	return filepath.Join(home, ".local", "state", "queen"), nil
+}

@@ -1,0 +1,13 @@
+// Command queen is the one binary: the broker and its command line. This
+// package wires rooms together and owns nothing; a rule found here is in the
+// wrong place.
+//
+//	main.go      every command, flag, environment variable, default and help text
+//	serve.go     opens database → engine → doors, and closes in reverse
+//	database.go  the managed or the external database, migrated and open
+//	engine.go    the engine, and the doors in front of it
+//	address.go   where to listen, what to advertise, what is refused
+//	log.go       the log on stderr
+//	migrate.go   queen migrate
+//	version.go   queen version
+package main

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// commandLine lists every command and every flag of the binary.
+type commandLine struct {
+	LogLevel  string `env:"QUEEN_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" help:"Least important log lines to write: ${enum}."`
+	LogFormat string `env:"QUEEN_LOG_FORMAT" default:"text" enum:"text,json" help:"Format of the log on stderr: ${enum}."`
+
+	Serve   serveCommand   `cmd:"" help:"Run a broker: the Kafka and the HTTP door over one PostgreSQL."`
+	Migrate migrateCommand `cmd:"" help:"Bring the database's schema to this version and exit."`
+	Version versionCommand `cmd:"" help:"Print the version and exit."`
+}
+
+// databaseFlags say which PostgreSQL holds everything.
+type databaseFlags struct {
+	DatabaseURL    string `env:"QUEEN_DATABASE_URL" name:"database-url" placeholder:"URL" help:"PostgreSQL 14 or newer to use. Without it, a PostgreSQL of our own is run in the data folder."`
+	DataDir        string `env:"QUEEN_DATA_DIR" name:"data-dir" placeholder:"DIR" help:"Data folder (default: /var/lib/queen for root, else queen in the user's state folder, ~/.local/state)."`
+	UnsafeDatabase bool   `env:"QUEEN_UNSAFE_DATABASE" help:"Accept a database with fsync or full_page_writes off, which loses acknowledged messages when its machine stops."`
+}
+
+// process is what a command gets from the world.
+type process struct {
+	ctx    context.Context // ends at the first SIGINT or SIGTERM
+	stdout io.Writer
+	log    *slog.Logger
+}
+
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The second signal finds no handler any more and ends the process at once.
+	context.AfterFunc(ctx, stop)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is main without the process: it returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var cl commandLine
+	exited := -1
+	parser, err := newParser(&cl, stdout, stderr, func(code int) { exited = code })
+	if err != nil {
+		fmt.Fprintln(stderr, "queen:", err)
+		return exitFailed
+	}
+	command, err := parser.Parse(args)
+	if exited >= 0 { // --help
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "queen:", err)
+		return exitUsage
+	}
+	p := &process{ctx: ctx, stdout: stdout, log: newLog(stderr, cl.LogLevel, cl.LogFormat)}
+	if err := command.Run(p); err != nil {
+		fmt.Fprintln(stderr, "queen:", err)
+		return exitFailed
+	}
+	return 0
+}
+
+func newParser(cl *commandLine, stdout, stderr io.Writer, exit func(int)) (*kong.Kong, error) {
+	return kong.New(cl,
+		kong.Name("queen"),
+		kong.Description("A Kafka-protocol broker and an HTTP queue with exact deduplication over PostgreSQL."),
+		kong.Writers(stdout, stderr),
+		kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+	)
+}

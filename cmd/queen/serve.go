@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"queenmq/store"
+)
+
+type serveCommand struct {
+	databaseFlags
+
+	KafkaAddr      string `env:"QUEEN_KAFKA_ADDR" default:"127.0.0.1:9092" placeholder:"HOST:PORT" help:"Address of the Kafka door (${default}); port 0 takes a free one."`
+	HTTPAddr       string `env:"QUEEN_HTTP_ADDR" name:"http-addr" default:"127.0.0.1:6632" placeholder:"HOST:PORT" help:"Address of the HTTP door (${default}); port 0 takes a free one."`
+	AdvertisedAddr string `env:"QUEEN_ADVERTISED_ADDR" placeholder:"HOST[:PORT]" help:"Address Kafka clients are told to connect to (default: what --kafka-addr bound)."`
+	Insecure       bool   `env:"QUEEN_INSECURE" help:"Allow addresses that others can reach; there is no authentication yet."`
+
+	BrokerID               int32 `env:"QUEEN_BROKER_ID" name:"broker-id" default:"0" placeholder:"ID" help:"Id of this broker; 0 takes the lowest free one and keeps it in the data folder."`
+	KafkaAutoCreate        bool  `env:"QUEEN_KAFKA_AUTO_CREATE" default:"true" negatable:"" help:"Create a topic when a Kafka client asks for one that does not exist."`
+	KafkaDefaultPartitions int   `env:"QUEEN_KAFKA_DEFAULT_PARTITIONS" default:"1" placeholder:"N" help:"Partitions of a topic created without a number (${default})."`
+	KafkaMaxPartitions     int   `env:"QUEEN_KAFKA_MAX_PARTITIONS" default:"10000" placeholder:"N" help:"A queue with more partitions is not shown to Kafka clients (${default})."`
+
+	ShutdownTimeout time.Duration `env:"QUEEN_SHUTDOWN_TIMEOUT" default:"30s" placeholder:"TIME" help:"How long a shutdown may take before it cuts things short (${default})."`
+}
+
+// Validate refuses what cannot work, before anything is started.
+func (c *serveCommand) Validate() error {
+	switch {
+	case c.BrokerID < 0:
+		return fmt.Errorf("--broker-id is %d, must not be negative", c.BrokerID)
+	case c.KafkaMaxPartitions < 1:
+		return fmt.Errorf("--kafka-max-partitions is %d, must be at least 1", c.KafkaMaxPartitions)
+	case c.KafkaDefaultPartitions < 1 || c.KafkaDefaultPartitions > c.KafkaMaxPartitions:
+		return fmt.Errorf("--kafka-default-partitions is %d, must be 1 to %d", c.KafkaDefaultPartitions, c.KafkaMaxPartitions)
+	case c.ShutdownTimeout <= 0:
+		return fmt.Errorf("--shutdown-timeout is %s, must be positive", c.ShutdownTimeout)
+	}
+	return nil
+}
+
+// broker is one running `queen serve`: what was opened, in order.
+type broker struct {
+	flags   *serveCommand
+	log     *slog.Logger
+	metrics *prometheus.Registry
+	failed  chan error // a part that ended by itself
+	opened  []opened
+}
+
+// opened is one part that must be closed again.
+type opened struct {
+	name  string
+	close func(context.Context) error
+}
+
+func (b *broker) onClose(name string, f func(context.Context) error) {
+	b.opened = append(b.opened, opened{name, f})
+}
+
+// Run serves until the process is told to stop or a part fails.
+func (c *serveCommand) Run(p *process) error {
+	b := &broker{flags: c, log: p.log, metrics: prometheus.NewRegistry(), failed: make(chan error, 4)}
+	b.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	ready, err := b.open(p.ctx)
+	if err == nil {
+		if _, err = fmt.Fprintln(p.stdout, ready); err == nil {
+			select {
+			case <-p.ctx.Done():
+				b.log.Info("stopping", "reason", context.Cause(p.ctx))
+			case err = <-b.failed:
+				b.log.Error("stopping", "error", err)
+			}
+		}
+	} else if p.ctx.Err() != nil {
+		err = nil // told to stop while starting
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), c.ShutdownTimeout)
+	defer cancel()
+	return errors.Join(err, b.close(ctx))
+}
+
+// open brings everything up, each part on top of the one before, and returns
+// the ready line.
+func (b *broker) open(ctx context.Context) (string, error) {
+	// Bound before the database starts, so that a taken port is told at once;
+	// nobody is accepted before everything behind the doors is there.
+	kafka, err := listen(ctx, "--kafka-addr", b.flags.KafkaAddr, b.flags.Insecure)
+	if err != nil {
+		return "", err
+	}
+	b.onClose("kafka listener", closeListener(kafka))
+	http, err := listen(ctx, "--http-addr", b.flags.HTTPAddr, b.flags.Insecure)
+	if err != nil {
+		return "", err
+	}
+	b.onClose("http listener", closeListener(http))
+	host, port, err := advertise(b.flags.AdvertisedAddr, kafka.Addr())
+	if err != nil {
+		return "", err
+	}
+
+	database, err := openDatabase(ctx, b.flags.databaseFlags, b.log)
+	if err != nil {
+		return "", err
+	}
+	b.onClose("database", database.close)
+	b.watch("database", database)
+	if err := database.migrate(ctx); err != nil {
+		return "", err
+	}
+	db, err := store.Open(ctx, database.config)
+	if err != nil {
+		return "", err
+	}
+	b.onClose("connections", func(context.Context) error { db.Close(); return nil })
+
+	engine, err := b.openEngine(ctx, db, host, port)
+	if err != nil {
+		return "", err
+	}
+	if err := b.openDoors(ctx, engine, kafka, http); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("ready kafka=%s http=%s database=%s version=%s", kafka.Addr(), http.Addr(), database.kind(), version), nil
+}
+
+// watch ends the broker when the managed database is gone for good.
+func (b *broker) watch(name string, database *database) {
+	gone := database.gone()
+	if gone == nil {
+		return
+	}
+	go func() {
+		<-gone
+		if err := database.local.Err(); err != nil {
+			b.fail(fmt.Errorf("%s: %w", name, err))
+		}
+	}()
+}
+
+func (b *broker) fail(err error) {
+	select {
+	case b.failed <- err:
+	default: // one reason is enough to stop
+	}
+}
+
+// close undoes open in reverse; a part that fails does not keep the others open.
+func (b *broker) close(ctx context.Context) error {
+	var errs []error
+	for i := len(b.opened) - 1; i >= 0; i-- {
+		part := b.opened[i]
+		began := time.Now()
+		err := part.close(ctx)
+		if err != nil {
+			err = fmt.Errorf("close %s: %w", part.name, err)
+			errs = append(errs, err)
+		}
+		b.log.Info("closed", "part", part.name, "took", time.Since(began).Round(time.Millisecond), "error", err)
+	}
+	return errors.Join(errs...)
+}
+
+func closeListener(l net.Listener) func(context.Context) error {
+	return func(context.Context) error {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	}
+}
