@@ -1,0 +1,92 @@
+package store_test
+
+import (
+	"testing"
+
+	"queenmq/store"
+)
+
+func TestRetentionRaisesLogStartThenDeletesSegments(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 0, 1)
+	for i := range 5 {
+		l.append(l.db, l.segment(0, 0, i))
+	}
+	due := func() store.DueRow {
+		t.Helper()
+		rows, err := l.db.RetentionDue(t.Context(), 0, 10, 100, 900)
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%d rows, %v; want one", len(rows), err)
+		}
+		return rows[0]
+	}
+	if d := due(); d.LogStart != -1 || d.Sidecar {
+		t.Fatalf("%+v, want nothing to forget without retention", d)
+	}
+	l.exec(`UPDATE queues SET retention_ms = 60000`)
+	l.exec(`UPDATE log_segments SET created_at = created_at - interval '61 s' WHERE end_offset < 3`)
+	if d := due(); d.LogStart != 3 {
+		t.Fatalf("%+v, want the log to start at 3", d)
+	}
+	if at, err := l.db.RaiseLogStart(t.Context(), l.parts[0], 3); err != nil || at != 3 {
+		t.Fatalf("log start %d, %v; want 3", at, err)
+	}
+	if at, err := l.db.RaiseLogStart(t.Context(), l.parts[0], 1); err != nil || at != 3 {
+		t.Fatalf("log start %d, %v after asking for 1; want 3: it never goes back", at, err)
+	}
+	for _, want := range []int{2, 1, 0} {
+		if n, err := l.db.PurgeSegments(t.Context(), l.parts[0], 2); err != nil || n != want {
+			t.Fatalf("purged %d, %v; want %d", n, err, want)
+		}
+	}
+	// A round that was cut off is taken up, retention or not.
+	l.exec(`UPDATE queues SET retention_ms = -1`)
+	l.exec(`UPDATE log_partitions SET start_offset = 4`)
+	if d := due(); d.LogStart != 4 {
+		t.Fatalf("%+v, want the leftovers below 4 seen", d)
+	}
+	if at, err := l.db.RaiseLogStart(t.Context(), l.parts[0], 99); err != nil || at != 5 {
+		t.Fatalf("log start %d, %v after asking for 99; want the log's end 5", at, err)
+	}
+	l.want(l.append(l.db, l.segment(0, 0, 9))[0], store.SegmentStored, 5, 5, 6)
+}
+
+func TestSidecarPurgeKeepsTheWindowAndTheNewestRow(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	for i := range 4 {
+		l.append(l.db, l.segment(0, 3600, i))
+	}
+	purge := func() int {
+		t.Helper()
+		n, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 100, 900, 86400)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	l.exec(`UPDATE log_txns SET created_at = created_at - interval '3599 s'`)
+	if n := purge(); n != 0 {
+		t.Fatalf("purged %d rows inside the window", n)
+	}
+	l.exec(`UPDATE log_txns SET created_at = created_at - interval '2 s' WHERE end_offset < 2`)
+	if n := purge(); n != 2 {
+		t.Fatalf("purged %d rows, want the 2 past the window", n)
+	}
+	var start int64
+	l.scan(`SELECT txns_start FROM log_partitions`, nil, &start)
+	if start != 2 {
+		t.Fatalf("txns_start %d, want 2", start)
+	}
+	// A window of a minute still keeps rows for acknowledging by id.
+	l.exec(`UPDATE queues SET dedup_window_seconds = 60`)
+	l.exec(`UPDATE log_txns SET created_at = clock_timestamp() - interval '899 s'`)
+	if n := purge(); n != 0 {
+		t.Fatalf("purged %d rows younger than 900 s", n)
+	}
+	l.exec(`UPDATE log_txns SET created_at = clock_timestamp() - interval '1 day'`)
+	if n := purge(); n != 1 {
+		t.Fatalf("purged %d rows, want all but the newest", n)
+	}
+	l.want(l.append(l.db, l.segment(0, 60, 3))[0], store.SegmentStored, 4, 4, 5)
+}
