@@ -1,0 +1,178 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+var (
+	//go:embed query/segment_read.sql
+	segmentReadSQL string
+	//go:embed query/mark_list.sql
+	markListSQL string
+	//go:embed query/segment_at_time.sql
+	segmentAtTimeSQL string
+	//go:embed query/epoch_end.sql
+	epochEndSQL string
+)
+
+// SegmentRow is one stored segment.
+type SegmentRow struct {
+	Partition     int64
+	Base, End     int64 // offsets, both included
+	CreatedAt     time.Time
+	MaxTimestamp  int64 // of all records of the partition up to End, ms
+	Epoch         int32 // leader epoch
+	Records, Size int
+	Header, Data  []byte // owned by the caller
+}
+
+// ReadSpan asks Read for a partition's segments from an offset on.
+type ReadSpan struct {
+	Partition, Offset int64
+	MaxBytes          int
+}
+
+// SpanRead answers one ReadSpan.
+type SpanRead struct {
+	Found      bool // the partition exists; else the rest is zero
+	LogStart   int64
+	NextOffset int64
+	LastStable int64 // equal to NextOffset while there are no transactions
+	// Segments are those that end at or above the offset asked, in order. There
+	// are none when the offset is below LogStart.
+	Segments []SegmentRow
+}
+
+// Read returns marks and segments of all spans from one snapshot, so that a
+// segment is never at or above the NextOffset it comes with. The bytes of each
+// span are bounded by its MaxBytes and those of all together by bytesMax, spans
+// in order; a span's first segment comes whole if it fits bytesMax, the very
+// first one in any case.
+func (db *DB) Read(ctx context.Context, spans []ReadSpan, bytesMax int) ([]SpanRead, error) {
+	parts := make([]int64, len(spans))
+	offsets := make([]int64, len(spans))
+	sizes := make([]int64, len(spans))
+	for i, s := range spans {
+		parts[i], offsets[i], sizes[i] = s.Partition, s.Offset, int64(s.MaxBytes)
+	}
+	reads := make([]SpanRead, len(spans))
+	conn, err := db.read.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read: %w", acquireError(err))
+	}
+	defer conn.Release()
+	rows, err := conn.Query(ctx, segmentReadSQL, parts, offsets, sizes, int64(bytesMax))
+	if err == nil {
+		err = collectSpans(rows, reads)
+	}
+	if err := db.readError(conn.Conn(), err); err != nil {
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	return reads, nil
+}
+
+// collectSpans sorts the rows of segment_read.sql into the answers.
+func collectSpans(rows pgx.Rows, reads []SpanRead) error {
+	var (
+		i                             int
+		part                          int64
+		start, next, end, base, maxTS *int64
+		created                       *time.Time
+		epoch                         *int32
+		records, size                 *int
+		header, data                  []byte
+	)
+	to := []any{&i, &start, &next, &part, &end, &base, &created, &maxTS, &epoch, &records, &size, &header, &data}
+	_, err := pgx.ForEachRow(rows, to, func() error {
+		r := &reads[i-1]
+		if end == nil {
+			r.Found, r.LogStart, r.NextOffset, r.LastStable = true, *start, *next, *next
+			return nil
+		}
+		r.Segments = append(r.Segments, SegmentRow{
+			Partition: part, Base: *base, End: *end, CreatedAt: *created, MaxTimestamp: *maxTS,
+			Epoch: *epoch, Records: *records, Size: *size, Header: header, Data: data,
+		})
+		return nil
+	})
+	return err
+}
+
+// Mark is where a partition's log begins and ends.
+type Mark struct {
+	Found      bool // the partition exists; else the rest is zero
+	LogStart   int64
+	NextOffset int64
+	Epoch      int32 // leader epoch of the newest segment, −1 for none
+}
+
+// Marks returns one Mark per partition, in order, from one snapshot.
+func (db *DB) Marks(ctx context.Context, partitions []int64) ([]Mark, error) {
+	type numbered struct {
+		i int
+		m Mark
+	}
+	scan := func(row pgx.CollectableRow) (n numbered, err error) {
+		err = row.Scan(&n.i, &n.m.LogStart, &n.m.NextOffset, &n.m.Epoch)
+		n.m.Found = true
+		return n, err
+	}
+	rows, err := readRows(ctx, db, db.read, "read marks", scan, markListSQL, partitions)
+	if err != nil {
+		return nil, err
+	}
+	marks := make([]Mark, len(partitions))
+	for _, r := range rows {
+		marks[r.i-1] = r.m
+	}
+	return marks, nil
+}
+
+// SegmentAtTime returns the first segment, at or above the log start, whose
+// running maximum timestamp is at least ts (milliseconds), or ErrNotFound. It
+// holds the first record of that time or later, except where that maximum
+// stems from a record that is gone: then the caller looks on in the segments after it.
+func (db *DB) SegmentAtTime(ctx context.Context, partition, ts int64) (SegmentRow, error) {
+	return db.segmentAt(ctx, partition, &ts)
+}
+
+// MaxTimestampSegment returns the segment with which the running maximum
+// timestamp reached its present value, or ErrNotFound in an empty log. The
+// exception of SegmentAtTime holds here too.
+func (db *DB) MaxTimestampSegment(ctx context.Context, partition int64) (SegmentRow, error) {
+	return db.segmentAt(ctx, partition, nil)
+}
+
+func (db *DB) segmentAt(ctx context.Context, partition int64, ts *int64) (SegmentRow, error) {
+	scan := func(row pgx.CollectableRow) (s SegmentRow, err error) {
+		err = row.Scan(&s.Partition, &s.End, &s.Base, &s.CreatedAt, &s.MaxTimestamp, &s.Epoch,
+			&s.Records, &s.Size, &s.Header, &s.Data)
+		return s, err
+	}
+	return only(readRows(ctx, db, db.read, "find segment by time", scan, segmentAtTimeSQL, partition, ts))
+}
+
+// EpochEnd returns the largest leader epoch at or below the one asked for that
+// wrote into the partition, and the offset after its last record. ok is false
+// where no segment is that old.
+func (db *DB) EpochEnd(ctx context.Context, partition int64, epoch int32) (found int32, end int64, ok bool, err error) {
+	type epochEnd struct {
+		epoch int32
+		end   int64
+	}
+	scan := func(row pgx.CollectableRow) (e epochEnd, err error) {
+		err = row.Scan(&e.epoch, &e.end)
+		return e, err
+	}
+	e, err := only(readRows(ctx, db, db.read, "find epoch end", scan, epochEndSQL, partition, epoch))
+	if errors.Is(err, ErrNotFound) {
+		return -1, -1, false, nil
+	}
+	return e.epoch, e.end, err == nil, err
+}

@@ -1,0 +1,220 @@
+package store_test
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"queenmq/store"
+	"queenmq/store/storetest"
+)
+
+// stored describes a segment a test puts into the log by hand.
+type stored struct {
+	records int   // offsets it takes
+	size    int   // bytes
+	maxTS   int64 // running maximum
+	epoch   int32
+}
+
+// fill appends segments to a partition and returns their ends.
+func fill(t *testing.T, pool *pgxpool.Pool, partition int64, segs ...stored) []int64 {
+	t.Helper()
+	var next int64
+	if err := pool.QueryRow(t.Context(), `SELECT COALESCE(max(end_offset) + 1, 0) FROM log_txns WHERE partition_id = $1`, partition).Scan(&next); err != nil {
+		t.Fatal(err)
+	}
+	var ends, bases, maxTS []int64
+	var epochs, records, sizes []int32
+	for _, s := range segs {
+		bases = append(bases, next)
+		next += int64(s.records)
+		ends = append(ends, next-1)
+		maxTS = append(maxTS, s.maxTS)
+		epochs = append(epochs, s.epoch)
+		records = append(records, int32(s.records))
+		sizes = append(sizes, int32(s.size))
+	}
+	_, err := pool.Exec(t.Context(), `
+		WITH s AS (SELECT * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::integer[], $7::integer[])
+		                       AS s(end_offset, base_offset, max_ts, epoch, records, size)),
+		     t AS (INSERT INTO log_txns SELECT $1, end_offset, base_offset, now(), max_ts, 0, 0, '{}' FROM s)
+		INSERT INTO log_segments
+		SELECT $1, end_offset, base_offset, now(), max_ts, epoch, records, size, 'header', convert_to(repeat((end_offset % 10)::text, size), 'UTF8') FROM s`,
+		partition, ends, bases, maxTS, epochs, records, sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ends
+}
+
+func partitions(t *testing.T, db *store.DB, name string, n int) []int64 {
+	t.Helper()
+	q := createQueue(t, db, name, n)
+	rows, err := db.Partitions(t.Context(), q.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]int64, n)
+	for i, r := range rows {
+		ids[i] = r.ID
+	}
+	return ids
+}
+
+func TestReadBoundsBytesAndReturnsFirstWhole(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	pool := storetest.Pool(t, db)
+	p := partitions(t, db, "q", 4)
+	for _, id := range p[:2] {
+		fill(t, pool, id, stored{records: 10, size: 3000}, stored{records: 5, size: 100}, stored{records: 1, size: 100}, stored{records: 1, size: 100})
+	}
+	const missing = 1 << 40
+	// ends returns the last offsets of the segments of each span.
+	ends := func(bytesMax int, spans ...store.ReadSpan) [][]int64 {
+		t.Helper()
+		reads, err := db.Read(t.Context(), spans, bytesMax)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all [][]int64
+		for i, r := range reads {
+			if r.Found != (spans[i].Partition != missing) {
+				t.Errorf("span %d: found is %v", i, r.Found)
+			}
+			var e []int64
+			for _, s := range r.Segments {
+				e = append(e, s.End)
+				want := bytes.Repeat([]byte(strconv.FormatInt(s.End%10, 10)), s.Size)
+				if s.Partition != spans[i].Partition || s.Base+int64(s.Records)-1 != s.End || !bytes.Equal(s.Data, want) || string(s.Header) != "header" {
+					t.Errorf("span %d: segment %d of partition %d is not what was stored", i, s.End, s.Partition)
+				}
+			}
+			all = append(all, e)
+		}
+		return all
+	}
+	check := func(got [][]int64, want ...[]int64) {
+		t.Helper()
+		if !slices.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	const much = 1 << 20
+	check(ends(much, store.ReadSpan{p[0], 0, much}), []int64{9, 14, 15, 16})
+	check(ends(much, store.ReadSpan{p[0], 9, much}), []int64{9, 14, 15, 16}) // the last offset of a segment
+	check(ends(much, store.ReadSpan{p[0], 10, much}), []int64{14, 15, 16})
+	check(ends(much, store.ReadSpan{p[0], 17, much}), nil) // at the end
+	check(ends(much, store.ReadSpan{p[0], 0, 1}), []int64{9})
+	check(ends(much, store.ReadSpan{p[0], 0, 3199}), []int64{9, 14})
+	check(ends(much, store.ReadSpan{p[0], 0, 3200}), []int64{9, 14, 15})
+	check(ends(1, store.ReadSpan{p[0], 0, much}), []int64{9})
+	check(ends(1, store.ReadSpan{p[2], 0, much}, store.ReadSpan{p[0], 0, much}, store.ReadSpan{p[1], 0, much}), nil, []int64{9}, nil)
+	check(ends(300, store.ReadSpan{p[0], 14, 200}, store.ReadSpan{p[1], 10, much}), []int64{14, 15}, []int64{14})
+	check(ends(much, store.ReadSpan{missing, 0, much}, store.ReadSpan{p[1], 16, much}, store.ReadSpan{p[1], 16, much}), nil, []int64{16}, []int64{16})
+	check(ends(much))
+
+	if _, err := pool.Exec(t.Context(), `UPDATE log_partitions SET start_offset = 12 WHERE id = $1`, p[0]); err != nil {
+		t.Fatal(err)
+	}
+	check(ends(much, store.ReadSpan{p[0], 11, much}, store.ReadSpan{p[0], 12, much}), nil, []int64{14, 15, 16})
+	reads, err := db.Read(t.Context(), []store.ReadSpan{{p[0], 3, 1}, {p[3], 0, 1}}, 1)
+	if err != nil || reads[0].LogStart != 12 || reads[0].NextOffset != 17 || reads[0].LastStable != 17 || reads[1].LogStart != 0 || reads[1].NextOffset != 0 {
+		t.Errorf("marks are %+v, %v", reads, err)
+	}
+}
+
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	pool := storetest.Pool(t, db)
+	p := partitions(t, db, "q", 3)
+	fill(t, pool, p[1], stored{records: 4, size: 1, epoch: 2}, stored{records: 2, size: 1, epoch: 3})
+	fill(t, pool, p[2], stored{records: 1, size: 1, epoch: 7})
+	for _, sql := range []string{
+		`UPDATE log_partitions SET start_offset = 1 WHERE number = 2`,
+		`DELETE FROM log_segments WHERE leader_epoch = 7`, // all data aged out, the sidecar's last row stays
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := db.Marks(t.Context(), []int64{p[2], 1 << 40, p[1], p[0], p[1]})
+	want := []store.Mark{{true, 1, 1, -1}, {}, {true, 0, 6, 3}, {true, 0, 0, -1}, {true, 0, 6, 3}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("Marks = %v, %v; want %v", got, err, want)
+	}
+}
+
+func TestTimeAndEpochSearchAgreeWithScan(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	pool := storetest.Pool(t, db)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for round, id := range partitions(t, db, "q", 12) {
+		var segs []stored
+		ts, epoch := int64(100), int32(1)
+		for range round * 3 {
+			if rng.IntN(2) == 0 {
+				ts += int64(rng.IntN(4))
+			}
+			if rng.IntN(5) == 0 {
+				epoch += 1 + int32(rng.IntN(2))
+			}
+			segs = append(segs, stored{records: 1 + rng.IntN(rng.IntN(30)+1), size: 1, maxTS: ts, epoch: epoch})
+		}
+		ends := fill(t, pool, id, segs...)
+		var logStart int64
+		if len(ends) > 5 && round%2 == 0 {
+			logStart = ends[2] - 1
+			if _, err := pool.Exec(t.Context(), `UPDATE log_partitions SET start_offset = $2 WHERE id = $1`, id, logStart); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first := func(ok func(stored) bool) int64 { // the end of the first segment that qualifies
+			for i, s := range segs {
+				if ends[i] >= logStart && ok(s) {
+					return ends[i]
+				}
+			}
+			return -1
+		}
+		end := func(s store.SegmentRow, err error) int64 {
+			if errors.Is(err, store.ErrNotFound) {
+				return -1
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.End
+		}
+		for at := int64(98); at <= ts+1; at++ {
+			want := first(func(s stored) bool { return s.maxTS >= at })
+			if got := end(db.SegmentAtTime(t.Context(), id, at)); got != want {
+				t.Errorf("round %d: SegmentAtTime(%d) ends at %d, want %d", round, at, got, want)
+			}
+		}
+		want := first(func(s stored) bool { return s.maxTS == ts })
+		if got := end(db.MaxTimestampSegment(t.Context(), id)); got != want {
+			t.Errorf("round %d: MaxTimestampSegment ends at %d, want %d", round, got, want)
+		}
+		for e := int32(0); e <= epoch+1; e++ {
+			wantEpoch, wantEnd := int32(-1), int64(-1)
+			for i, s := range segs {
+				if s.epoch <= e {
+					wantEpoch, wantEnd = s.epoch, ends[i]+1
+				}
+			}
+			found, end, ok, err := db.EpochEnd(t.Context(), id, e)
+			if err != nil || found != wantEpoch || end != wantEnd || ok != (wantEnd >= 0) {
+				t.Errorf("round %d: EpochEnd(%d) = %d, %d, %v, %v; want %d, %d", round, e, found, end, ok, err, wantEpoch, wantEnd)
+			}
+		}
+	}
+}
