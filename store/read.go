@@ -40,10 +40,13 @@ type ReadSpan struct {
 
 // SpanRead answers one ReadSpan.
 type SpanRead struct {
-	Found      bool // the partition exists; else the rest is zero
-	LogStart   int64
-	NextOffset int64
-	LastStable int64 // equal to NextOffset while there are no transactions
+	Found bool // the partition exists; else the rest is zero
+	// Incarnation is the epoch of the connection that answered: the marks mean
+	// nothing to another one.
+	Incarnation int32
+	LogStart    int64
+	NextOffset  int64
+	LastStable  int64 // equal to NextOffset while there are no transactions
 	// Segments are those that end at or above the offset asked, in order. There
 	// are none when the offset is below LogStart.
 	Segments []SegmentRow
@@ -73,6 +76,10 @@ func (db *DB) Read(ctx context.Context, spans []ReadSpan, bytesMax int) ([]SpanR
 	}
 	if err := db.readError(conn.Conn(), err); err != nil {
 		return nil, fmt.Errorf("read: %w", err)
+	}
+	epoch := incarnationOf(conn.Conn()).Epoch
+	for i := range reads {
+		reads[i].Incarnation = epoch
 	}
 	return reads, nil
 }
@@ -106,10 +113,11 @@ func collectSpans(rows pgx.Rows, reads []SpanRead) error {
 
 // Mark is where a partition's log begins and ends.
 type Mark struct {
-	Found      bool // the partition exists; else the rest is zero
-	LogStart   int64
-	NextOffset int64
-	Epoch      int32 // leader epoch of the newest segment, −1 for none
+	Found       bool  // the partition exists; else the rest is zero
+	Incarnation int32 // the epoch of the connection that answered
+	LogStart    int64
+	NextOffset  int64
+	Epoch       int32 // leader epoch of the newest segment, −1 for none
 }
 
 // Marks returns one Mark per partition, in order, from one snapshot.
@@ -123,13 +131,24 @@ func (db *DB) Marks(ctx context.Context, partitions []int64) ([]Mark, error) {
 		n.m.Found = true
 		return n, err
 	}
-	rows, err := readRows(ctx, db, db.read, "read marks", scan, markListSQL, partitions)
+	conn, err := db.read.Acquire(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read marks: %w", acquireError(err))
 	}
+	defer conn.Release()
+	res, err := conn.Query(ctx, markListSQL, partitions)
+	var rows []numbered
+	if err == nil {
+		rows, err = pgx.CollectRows(res, scan)
+	}
+	if err := db.readError(conn.Conn(), err); err != nil {
+		return nil, fmt.Errorf("read marks: %w", err)
+	}
+	epoch := incarnationOf(conn.Conn()).Epoch
 	marks := make([]Mark, len(partitions))
 	for _, r := range rows {
 		marks[r.i-1] = r.m
+		marks[r.i-1].Incarnation = epoch
 	}
 	return marks, nil
 }

@@ -146,7 +146,8 @@ func TestMarks(t *testing.T) {
 		}
 	}
 	got, err := db.Marks(t.Context(), []int64{p[2], 1 << 40, p[1], p[0], p[1]})
-	want := []store.Mark{{true, 1, 1, -1}, {}, {true, 0, 6, 3}, {true, 0, 0, -1}, {true, 0, 6, 3}}
+	here := db.Incarnation().Epoch
+	want := []store.Mark{{true, here, 1, 1, -1}, {}, {true, here, 0, 6, 3}, {true, here, 0, 0, -1}, {true, here, 0, 6, 3}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("Marks = %v, %v; want %v", got, err, want)
 	}
