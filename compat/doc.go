@@ -1,2 +1,24 @@
-// Package compat is a Kafka user with a stopwatch: franz-go clients against a running broker.
+// Package compat is a Kafka user with a stopwatch: franz-go clients and bare
+// connections against a running broker.
+//
+// Every case of the suite is a behaviour of Apache Kafka. It is written so that
+// it passes against Apache Kafka (package kafkanode runs one), and only then
+// says something about another broker. What a broker does not advertise is
+// skipped, never failed; what it advertises must work.
+//
+// The suite is a library. `queen compat --brokers HOST:PORT` runs it, and so does
+// `go test ./compat`, there against the real binary on a fresh database or
+// against COMPAT_SEEDS. The package imports nothing of ours: it only speaks the
+// network.
+//
+// File map:
+//
+//	suite.go        Case, Options, Run, Report
+//	t.go            T: the verdict; clients, topics and names of a case
+//	wire.go         a bare connection: exact versions, exact order, strict decoding
+//	batch.go        record batches, true and lying
+//	requests.go     requests and the part of the reply that matters
+//	versions.go conn.go produce.go idempotence.go fetch.go sessions.go
+//	offsets.go groups.go admin.go names.go      the cases, one file per subject
+//	kafkanode/      an Apache Kafka node from its published jars
 package compat

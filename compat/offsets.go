@@ -1,0 +1,207 @@
+package compat
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+var offsetCases = []Case{
+	{"offsets/time-lookup-is-first-at-or-after", timeLookup},
+	{"offsets/time-lookup-inside-a-batch", timeLookupInside},
+	{"offsets/earliest-latest-max-timestamp", specialOffsets},
+	{"offsets/unknown-partitions", offsetsUnknown},
+	{"offsets/leader-epoch-end", leaderEpochEnd},
+	{"offsets/commit-and-fetch-at-every-version", commitEveryVersion},
+	{"offsets/unknown-group-is-minus-1", unknownGroup},
+	{"offsets/commit-refusals", commitRefusals},
+}
+
+func timeLookup(_ context.Context, t *T) {
+	tp := t.topic(1)
+	w := t.dialTo(t.leader(tp.name, 0))
+	for _, ts := range []int64{2, 4, 6, 8} {
+		got := w.produce(tp, t.max(kmsg.Produce, newest), -1, part{0, values("x").at(ts).encode()})
+		t.wantCode("produce", got[0].ErrorCode, 0)
+	}
+	for _, limit := range []int16{1, 4, newest} {
+		v := t.max(kmsg.ListOffsets, limit)
+		for ts, want := range map[int64][2]int64{
+			0: {0, 2}, 1: {0, 2}, 2: {0, 2}, 3: {1, 4}, 4: {1, 4}, 5: {2, 6}, 7: {3, 8}, 8: {3, 8}, 9: {-1, -1},
+		} {
+			p := w.offsetAt(tp.name, v, 0, ts)
+			t.wantCode("lookup", p.ErrorCode, 0)
+			if p.Offset != want[0] || p.Timestamp != want[1] {
+				t.Errorf("v%d, at %d: offset %d of time %d, want %d of %d", v, ts, p.Offset, p.Timestamp, want[0], want[1])
+			}
+		}
+	}
+}
+
+// timeLookupInside: the record is found inside its batch, compressed or not,
+// though times go back and forth.
+func timeLookupInside(_ context.Context, t *T) {
+	for _, c := range codecs {
+		tp := t.topic(1)
+		w := t.dialTo(t.leader(tp.name, 0))
+		b := values("a", "b", "c", "d").at(1000)
+		b.codec = codec(c.codec)
+		for i, delta := range []int64{0, 30, 10, 50} {
+			b.records[i].TimestampDelta64 = delta
+		}
+		got := w.produce(tp, t.max(kmsg.Produce, newest), -1, part{0, b.encode()})
+		t.wantCode("produce", got[0].ErrorCode, 0)
+		for ts, want := range map[int64]int64{1: 0, 1000: 0, 1001: 1, 1030: 1, 1031: 3, 1050: 3, 1051: -1} {
+			p := w.offsetAt(tp.name, t.max(kmsg.ListOffsets, newest), 0, ts)
+			if p.Offset != want {
+				t.Errorf("%s, at %d: offset %d, want %d", c.name, ts, p.Offset, want)
+			}
+		}
+	}
+}
+
+func specialOffsets(_ context.Context, t *T) {
+	tp := t.topic(1)
+	w := t.dialTo(t.leader(tp.name, 0))
+	v := t.max(kmsg.ListOffsets, newest)
+	expect := func(when string, ts, offset, timestamp int64) {
+		p := w.offsetAt(tp.name, v, 0, ts)
+		t.wantCode("lookup", p.ErrorCode, 0)
+		if p.Offset != offset || p.Timestamp != timestamp {
+			t.Errorf("%s, %d: offset %d of time %d, want %d of %d", when, ts, p.Offset, p.Timestamp, offset, timestamp)
+		}
+	}
+	expect("empty", -1, 0, -1)
+	expect("empty", -2, 0, -1)
+	expect("empty", 5, -1, -1)
+	if v >= 7 {
+		expect("empty", -3, -1, -1)
+	}
+	for _, ts := range []int64{20, 70, 30} {
+		got := w.produce(tp, t.max(kmsg.Produce, newest), -1, part{0, values("x").at(ts).encode()})
+		t.wantCode("produce", got[0].ErrorCode, 0)
+	}
+	expect("three records", -1, 3, -1)
+	expect("three records", -2, 0, -1)
+	if v >= 7 {
+		expect("three records", -3, 1, 70)
+	}
+	if v >= 8 {
+		expect("three records", -4, 0, -1)
+	}
+	if r, _ := t.offers(kmsg.ListOffsets); r.min <= 6 && r.max >= 7 {
+		p := w.offsetAt(tp.name, 6, 0, -3)
+		t.wantCode("max timestamp in v6", p.ErrorCode, kerr.UnsupportedVersion.Code)
+	}
+}
+
+func offsetsUnknown(_ context.Context, t *T) {
+	tp := t.topic(1)
+	w := t.dialTo(t.leader(tp.name, 0))
+	for _, limit := range []int16{1, newest} {
+		v := t.max(kmsg.ListOffsets, limit)
+		for _, ts := range []int64{-1, -2, 0} {
+			p := w.offsetAt(tp.name, v, 4, ts)
+			t.wantCode("partition 4 of 1", p.ErrorCode, kerr.UnknownTopicOrPartition.Code)
+			p = w.offsetAt(t.name("compat-missing"), v, 0, ts)
+			t.wantCode("a topic nobody has", p.ErrorCode, kerr.UnknownTopicOrPartition.Code)
+		}
+	}
+}
+
+func leaderEpochEnd(_ context.Context, t *T) {
+	tp := t.topic(1)
+	w := t.dialTo(t.leader(tp.name, 0))
+	for range 10 {
+		got := w.produce(tp, t.max(kmsg.Produce, newest), -1, part{0, values("x").encode()})
+		t.wantCode("produce", got[0].ErrorCode, 0)
+	}
+	epoch := metadataOf(w, t.max(kmsg.Metadata, newest), tp.name, false).Partitions[0].LeaderEpoch
+	top := t.max(kmsg.OffsetForLeaderEpoch, newest)
+	offered, _ := t.offers(kmsg.OffsetForLeaderEpoch)
+	for v := max(offered.min, 2); v <= top; v++ {
+		end := func(asked int32, partition int32) kmsg.OffsetForLeaderEpochResponseTopicPartition {
+			r := ask[*kmsg.OffsetForLeaderEpochResponse](w, leaderEpochRequest(tp.name, asked, partition), v)
+			return r.Topics[0].Partitions[0]
+		}
+		p := end(epoch, 0)
+		if p.ErrorCode != 0 || p.LeaderEpoch != epoch || p.EndOffset != 10 {
+			t.Errorf("v%d, epoch %d: code %d, epoch %d, end %d; want 0, %d, 10", v, epoch, p.ErrorCode, p.LeaderEpoch, p.EndOffset, epoch)
+		}
+		for _, asked := range []int32{epoch + 1, -1} {
+			p = end(asked, 0)
+			if p.ErrorCode != 0 || p.LeaderEpoch != -1 || p.EndOffset != -1 {
+				t.Errorf("v%d, epoch %d: code %d, epoch %d, end %d; want 0, -1, -1", v, asked, p.ErrorCode, p.LeaderEpoch, p.EndOffset)
+			}
+		}
+		t.wantCode(fmt.Sprintf("v%d, partition 9 of 1", v), end(epoch, 9).ErrorCode, kerr.UnknownTopicOrPartition.Code)
+		req := leaderEpochRequest(tp.name, epoch, 0)
+		req.Topics[0].Partitions[0].CurrentLeaderEpoch = epoch + 1
+		r := ask[*kmsg.OffsetForLeaderEpochResponse](w, req, v)
+		t.wantCode(fmt.Sprintf("v%d, current epoch ahead", v), r.Topics[0].Partitions[0].ErrorCode, kerr.UnknownLeaderEpoch.Code)
+	}
+}
+
+// commitEveryVersion: a position set from outside a group, with its metadata
+// and leader epoch, comes back in every shape the requests have had.
+func commitEveryVersion(_ context.Context, t *T) {
+	tp := t.topic(1)
+	group := t.group()
+	w := t.dialTo(t.coordinator(group))
+	commits, _ := t.offers(kmsg.OffsetCommit)
+	fetches, _ := t.offers(kmsg.OffsetFetch)
+	topCommit, topFetch := t.max(kmsg.OffsetCommit, newest), t.max(kmsg.OffsetFetch, newest)
+	offset := int64(0)
+	for v := max(commits.min, 2); v <= topCommit; v++ {
+		offset++
+		note := fmt.Sprintf("note of v%d", v)
+		c := commit{offset: offset, leaderEpoch: -1, metadata: &note}
+		if v >= 6 {
+			c.leaderEpoch = 0
+		}
+		t.wantCode(fmt.Sprintf("OffsetCommit v%d", v), w.commit(group, tp, v, c), 0)
+		for fv := max(fetches.min, 1); fv <= topFetch; fv++ {
+			got := w.committed(group, tp, fv)
+			if got.groupCode != 0 || got.code != 0 || got.offset != offset || got.metadata == nil || *got.metadata != note {
+				t.Errorf("OffsetFetch v%d after OffsetCommit v%d: %+v, want offset %d, %q", fv, v, got, offset, note)
+			}
+			if fv >= 5 && got.leaderEpoch != c.leaderEpoch {
+				t.Errorf("OffsetFetch v%d after OffsetCommit v%d: leader epoch %d, want %d", fv, v, got.leaderEpoch, c.leaderEpoch)
+			}
+		}
+	}
+}
+
+// unknownGroup: not having committed is no error.
+func unknownGroup(_ context.Context, t *T) {
+	tp := t.topic(1)
+	group := t.group()
+	w := t.dialTo(t.coordinator(group))
+	fetches, _ := t.offers(kmsg.OffsetFetch)
+	for v := max(fetches.min, 1); v <= t.max(kmsg.OffsetFetch, newest); v++ {
+		got := w.committed(group, tp, v)
+		if got.groupCode != 0 || got.code != 0 || got.offset != -1 {
+			t.Errorf("v%d: %+v, want offset -1 without an error", v, got)
+		}
+	}
+}
+
+func commitRefusals(_ context.Context, t *T) {
+	tp := t.topic(1)
+	group := t.group()
+	w := t.dialTo(t.coordinator(group))
+	v := t.max(kmsg.OffsetCommit, 9) // by name
+	long := strings.Repeat("x", 4097)
+	fits := long[:4096]
+	t.wantCode("metadata of 4097 bytes", w.commit(group, tp, v, commit{metadata: &long}), kerr.OffsetMetadataTooLarge.Code)
+	t.wantCode("metadata of 4096 bytes", w.commit(group, tp, v, commit{metadata: &fits}), 0)
+	t.wantCode("partition 8 of 1", w.commit(group, tp, v, commit{partition: 8}), kerr.UnknownTopicOrPartition.Code)
+	missing := topic{name: t.name("compat-missing")}
+	t.wantCode("a topic nobody has", w.commit(group, missing, v, commit{}), kerr.UnknownTopicOrPartition.Code)
+	stranger := commit{member: "stranger", generation: 3}
+	t.wantCode("a member nobody has", w.commit(group, tp, v, stranger),
+		kerr.UnknownMemberID.Code, kerr.IllegalGeneration.Code, kerr.GroupIDNotFound.Code)
+}
