@@ -260,16 +260,22 @@ func (s *segment) find(offset int64) int {
 // from returns the whole batches that hold or follow offset, n bytes in all, up
 // to maxBytes; with first the first one is returned even if it is larger.
 func (s *segment) from(offset int64, maxBytes int, first bool) (batches [][]byte, n int) {
+	batches, n, _ = s.appendFrom(nil, offset, maxBytes, first)
+	return batches, n
+}
+
+// appendFrom is from, appending to dst; all says that no batch was left out for its size.
+func (s *segment) appendFrom(dst [][]byte, offset int64, maxBytes int, first bool) (batches [][]byte, n int, all bool) {
 	rest := s.batches[s.find(offset):]
 	for i := range rest {
 		b := rest[i].data
 		if n+len(b) > maxBytes && (!first || i > 0) {
-			break
+			return dst, n, false
 		}
-		batches = append(batches, b)
+		dst = append(dst, b)
 		n += len(b)
 	}
-	return batches, n
+	return dst, n, true
 }
 
 // storedRecordsMax guards the reading of what was checked when it was written,

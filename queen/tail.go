@@ -1,0 +1,261 @@
+package queen
+
+import (
+	"sort"
+	"sync"
+)
+
+// tail keeps the newest committed segments, so that a reader who is caught up
+// needs no SQL. Of each partition it holds an unbroken run of segments that
+// ends with the newest one it was given. It may say "here it is" or "wait",
+// nothing else: whatever lies outside the run is asked from the ledger.
+//
+// Over all partitions it keeps at most bytesMax bytes, and drops the oldest
+// addition first. It is safe for concurrent use. A partition's run is guarded
+// by its shard; the age order by order.mu, taken last and held for a few
+// pointers.
+type tail struct {
+	bytesMax int64
+	shards   [tailShards]tailShard
+	order    tailOrder
+}
+
+const tailShards = 32 // a power of two
+
+type tailShard struct {
+	mu   sync.RWMutex
+	runs map[int64][]*tailNode // by partition; never an empty run
+}
+
+// tailNode is a kept segment. All but the links is immutable.
+type tailNode struct {
+	partition int64
+	segment   *segment
+	age       uint64 // ascending in the order of addition
+	// Guarded by order.mu. A node that was evicted is out of the list at once
+	// and out of its run a moment later.
+	listed     bool
+	prev, next *tailNode
+}
+
+// tailOrder is the list of all nodes, oldest first.
+type tailOrder struct {
+	mu             sync.Mutex
+	oldest, newest *tailNode
+	bytes          int64
+	age            uint64
+}
+
+func newTail(bytesMax int64) *tail {
+	t := &tail{bytesMax: bytesMax}
+	for i := range t.shards {
+		t.shards[i].runs = make(map[int64][]*tailNode)
+	}
+	return t
+}
+
+func (t *tail) shard(partition int64) *tailShard { return &t.shards[uint64(partition)%tailShards] }
+
+// add keeps a committed segment. One that does not follow the run replaces it.
+// One that the run already reaches past is ignored: to end earlier than what is
+// known would make a reader wait for what is there. (Of a partition that was
+// evicted nothing is known. So callers add in ascending order, and the poll
+// that looks for other brokers' writes wakes whoever waits below the log's end.)
+func (t *tail) add(partition int64, s *segment) {
+	sh := t.shard(partition)
+	sh.mu.Lock()
+	run := sh.runs[partition]
+	var dropped []*tailNode
+	if len(run) > 0 {
+		end := run[len(run)-1].segment.end
+		if s.end <= end {
+			sh.mu.Unlock()
+			return
+		}
+		if s.base != end+1 {
+			run, dropped = nil, run
+		}
+	}
+	node := &tailNode{partition: partition, segment: s}
+	evicted := t.order.add(node, dropped, t.bytesMax)
+	sh.runs[partition] = append(run, node)
+	sh.mu.Unlock()
+	for _, n := range evicted {
+		t.evict(n)
+	}
+}
+
+// evict takes a node, and what is older in its run, out of the run. The older
+// ones have left the list before it, so nothing is lost that still counts.
+func (t *tail) evict(victim *tailNode) {
+	sh := t.shard(victim.partition)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	run := sh.runs[victim.partition]
+	n := 0
+	for n < len(run) && run[n].age <= victim.age {
+		run[n] = nil
+		n++
+	}
+	switch {
+	case n == 0: // the run was dropped or forgotten meanwhile
+	case n == len(run):
+		delete(sh.runs, victim.partition)
+	default:
+		sh.runs[victim.partition] = run[n:]
+	}
+}
+
+// read returns whole batches that hold or follow offset, up to maxBytes; with
+// first the first one whatever its size. end is the next offset known. ok false
+// means that the ledger must be asked. At the end there is nothing but to wait.
+func (t *tail) read(partition, offset int64, maxBytes int, first bool) (batches [][]byte, end int64, ok bool) {
+	sh := t.shard(partition)
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	run, end, ok := sh.from(partition, offset)
+	n := 0
+	for _, node := range run {
+		more, size, all := node.segment.appendFrom(batches, offset, maxBytes-n, first && n == 0)
+		batches, n = more, n+size
+		if !all {
+			break
+		}
+	}
+	return batches, end, ok
+}
+
+// segments is read for those who decode: the segments from the one holding
+// offset on, until maxBytes are reached, and at least one.
+func (t *tail) segments(partition, offset int64, maxBytes int) (segments []*segment, end int64, ok bool) {
+	sh := t.shard(partition)
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	run, end, ok := sh.from(partition, offset)
+	n := 0
+	for _, node := range run {
+		if n += node.segment.bytes; n > maxBytes && len(segments) > 0 {
+			break
+		}
+		segments = append(segments, node.segment)
+	}
+	return segments, end, ok
+}
+
+// from is the part of a run that holds offset and what follows. The caller holds mu.
+func (sh *tailShard) from(partition, offset int64) (run []*tailNode, end int64, ok bool) {
+	run = sh.runs[partition]
+	if len(run) == 0 {
+		return nil, 0, false
+	}
+	end = run[len(run)-1].segment.end + 1
+	if offset < run[0].segment.base || offset > end {
+		return nil, end, false
+	}
+	i := sort.Search(len(run), func(i int) bool { return run[i].segment.end >= offset })
+	return run[i:], end, true
+}
+
+// forget drops a partition, which was deleted or can no longer be trusted.
+func (t *tail) forget(partition int64) {
+	sh := t.shard(partition)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	t.order.remove(sh.runs[partition])
+	delete(sh.runs, partition)
+}
+
+// forgetAll drops everything: the database has another incarnation.
+func (t *tail) forgetAll() {
+	for i := range t.shards {
+		sh := &t.shards[i]
+		sh.mu.Lock()
+		for _, run := range sh.runs {
+			t.order.remove(run)
+		}
+		clear(sh.runs)
+		sh.mu.Unlock()
+	}
+}
+
+// partitions lists those with something kept, in no order.
+func (t *tail) partitions(yield func(partition int64) bool) {
+	for i := range t.shards {
+		sh := &t.shards[i]
+		sh.mu.RLock()
+		ids := make([]int64, 0, len(sh.runs))
+		for id := range sh.runs {
+			ids = append(ids, id)
+		}
+		sh.mu.RUnlock()
+		for _, id := range ids {
+			if !yield(id) {
+				return
+			}
+		}
+	}
+}
+
+// size is the number of bytes kept.
+func (t *tail) size() int64 {
+	t.order.mu.Lock()
+	defer t.order.mu.Unlock()
+	return t.order.bytes
+}
+
+// tailNodeOverhead is what a node costs beside its segment.
+const tailNodeOverhead = 64
+
+func (n *tailNode) bytes() int64 { return int64(n.segment.size() + tailNodeOverhead) }
+
+// add lists a node as the newest, in place of dropped, and takes out the oldest
+// ones until bytesMax is kept.
+func (o *tailOrder) add(node *tailNode, dropped []*tailNode, bytesMax int64) (evicted []*tailNode) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, n := range dropped {
+		o.unlist(n)
+	}
+	o.age++
+	node.age, node.listed, node.prev = o.age, true, o.newest
+	if o.newest != nil {
+		o.newest.next = node
+	} else {
+		o.oldest = node
+	}
+	o.newest = node
+	o.bytes += node.bytes()
+	for o.bytes > bytesMax {
+		n := o.oldest
+		o.unlist(n)
+		evicted = append(evicted, n)
+	}
+	return evicted
+}
+
+func (o *tailOrder) remove(nodes []*tailNode) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, n := range nodes {
+		o.unlist(n)
+	}
+}
+
+// unlist is add undone; the caller holds mu.
+func (o *tailOrder) unlist(n *tailNode) {
+	if !n.listed {
+		return
+	}
+	if n.prev != nil {
+		n.prev.next = n.next
+	} else {
+		o.oldest = n.next
+	}
+	if n.next != nil {
+		n.next.prev = n.prev
+	} else {
+		o.newest = n.prev
+	}
+	n.listed, n.prev, n.next = false, nil, nil
+	o.bytes -= n.bytes()
+}
