@@ -53,8 +53,8 @@ func (b *budget) give(n int64) {
 // firstRead is what a body gets before it has shown any byte.
 const firstRead = 16 << 10
 
-// readBody reads the body of a request: at most max bytes, within BodyTimeout,
-// taking from the budget as bytes really arrive, so that a declared length
+// readBody reads the body of a request: at most max bytes, within the deadline
+// set for it, taking from the budget as bytes really arrive, so that a declared length
 // alone holds nothing.
 func (s *Server) readBody(x *exchange, max int64) ([]byte, error) {
 	r := x.req
@@ -66,11 +66,6 @@ func (s *Server) readBody(x *exchange, max int64) ([]byte, error) {
 	}
 	if strings.HasPrefix(strings.ToLower(r.Header.Get("Content-Type")), "application/x-queen") {
 		return nil, &problem{status: http.StatusUnsupportedMediaType, word: "unsupported_media_type", text: "binary bodies are not served; send JSON"}
-	}
-	deadline := time.Now().Add(s.cfg.BodyTimeout)
-	if err := x.control.SetReadDeadline(deadline); err == nil {
-		// Without it cleared, the watch for a hang-up would end with the deadline.
-		defer func() { _ = x.control.SetReadDeadline(time.Time{}) }()
 	}
 	body := http.MaxBytesReader(x.w, r.Body, max)
 	var buf []byte
@@ -93,6 +88,8 @@ func (s *Server) readBody(x *exchange, max int64) ([]byte, error) {
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF):
+			// Else the watch for a hang-up would end with the deadline.
+			_ = x.control.SetReadDeadline(time.Time{})
 			return buf, nil
 		default:
 			return nil, readProblem(err, max)
@@ -113,8 +110,8 @@ func readProblem(err error, max int64) error {
 	case errors.As(err, &large):
 		return tooLarge(max)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &problem{status: http.StatusRequestTimeout, word: "body_timeout", text: "the body did not arrive in time"}
+		return &problem{status: http.StatusRequestTimeout, close: true, word: "body_timeout", text: "the body did not arrive in time"}
 	default:
-		return badRequest("body_unreadable", "the body could not be read: it ends early or is badly chunked")
+		return &problem{status: http.StatusBadRequest, close: true, word: "body_unreadable", text: "the body could not be read: it ends early or is badly chunked"}
 	}
 }

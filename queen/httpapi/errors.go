@@ -115,6 +115,7 @@ type problem struct {
 	word   string
 	text   string
 	allow  string // the Allow header, with 405
+	close  bool   // the connection is of no more use
 	items  []byte // the answer per item, where every item was refused
 }
 

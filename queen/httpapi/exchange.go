@@ -68,6 +68,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // run finds the handler, reads the body and calls it.
 func (x *exchange) run() (answer, error) {
+	if x.req.ContentLength != 0 {
+		// Also for a body that nobody reads: net/http reads some of it before the
+		// connection is used again.
+		_ = x.control.SetReadDeadline(time.Now().Add(x.s.cfg.BodyTimeout)) // not every test's reader has one
+	}
 	row, n, p := match(x.req.Method, x.req.URL.EscapedPath())
 	if p != nil {
 		return answer{}, p
@@ -77,6 +82,10 @@ func (x *exchange) run() (answer, error) {
 		return answer{}, &problem{status: http.StatusForbidden, word: "cross_origin", text: "a page of another origin may not do this"}
 	}
 	switch row.body {
+	case noBody:
+		if x.req.ContentLength != 0 {
+			return answer{}, badRequest("invalid_request", "this request takes no body")
+		}
 	case smallBody, largeBody:
 		max := x.s.cfg.BodyBytesMax
 		if row.body == largeBody {
@@ -144,6 +153,9 @@ func (x *exchange) write(a answer) {
 func (x *exchange) writeProblem(p *problem) {
 	if p.allow != "" {
 		x.w.Header().Set("Allow", p.allow)
+	}
+	if p.close {
+		x.w.Header().Set("Connection", "close")
 	}
 	if p.status == http.StatusServiceUnavailable {
 		x.w.Header().Set("Retry-After", "1")

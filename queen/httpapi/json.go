@@ -135,21 +135,13 @@ func (r *reader) object(each func(name []byte) error) error {
 		return nil
 	}
 	for {
-		if r.next() != '"' {
-			return r.fail("a member name in quotes was expected")
-		}
-		raw, escaped, err := r.rawString()
+		name, escaped, err := r.rawName()
 		if err != nil {
 			return err
 		}
-		name := raw
 		if escaped {
-			name, _ = unescape(raw) // a lone surrogate is no name of ours
+			name, _ = unescape(name) // a lone surrogate is no name of ours
 		}
-		if r.next() != ':' {
-			return r.fail("':' was expected")
-		}
-		r.pos++
 		if err := each(name); err != nil {
 			return under(show(name), err)
 		}
@@ -210,10 +202,8 @@ func (r *reader) raw() ([]byte, error) {
 	start := r.pos
 	var err error
 	switch c {
-	case '{':
-		err = r.object(func([]byte) error { _, err := r.raw(); return err })
-	case '[':
-		err = r.array(func(int) error { _, err := r.raw(); return err })
+	case '{', '[':
+		err = r.skip(c == '{')
 	case '"':
 		_, _, err = r.rawString()
 	case 't':
@@ -231,6 +221,58 @@ func (r *reader) raw() ([]byte, error) {
 		return nil, err
 	}
 	return r.src[start:r.pos], nil
+}
+
+// skip reads an object or an array whose contents nobody asks for. Most bytes of
+// most bodies go through here, so it makes no calls back and keeps no path.
+func (r *reader) skip(object bool) error {
+	if err := r.enter(); err != nil {
+		return err
+	}
+	end := byte(']')
+	if object {
+		end = '}'
+	}
+	if r.next() == end {
+		r.pos++
+		r.depth--
+		return nil
+	}
+	for {
+		if object {
+			if _, _, err := r.rawName(); err != nil {
+				return err
+			}
+		}
+		if _, err := r.raw(); err != nil {
+			return err
+		}
+		switch r.next() {
+		case ',':
+			r.pos++
+		case end:
+			r.pos++
+			r.depth--
+			return nil
+		default:
+			return r.fail("',' or '" + string(end) + "' was expected")
+		}
+	}
+}
+
+// rawName reads a member's name and its colon.
+func (r *reader) rawName() (raw []byte, escaped bool, err error) {
+	if r.next() != '"' {
+		return nil, false, r.fail("a member name in quotes was expected")
+	}
+	if raw, escaped, err = r.rawString(); err != nil {
+		return nil, false, err
+	}
+	if r.next() != ':' {
+		return nil, false, r.fail("':' was expected")
+	}
+	r.pos++
+	return raw, escaped, nil
 }
 
 func (r *reader) word(w string) error {
@@ -280,11 +322,27 @@ func (r *reader) digits() int {
 	return r.pos - start
 }
 
+// plain are the bytes that stand for themselves in a string.
+var plain = func() (t [256]bool) {
+	for c := 0x20; c < 256; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
 // rawString reads a string and returns what stands between its quotes.
 func (r *reader) rawString() (raw []byte, escaped bool, err error) {
 	r.pos++
 	start := r.pos
 	for r.pos < len(r.src) {
+		rest := r.src[r.pos:]
+		n := 0
+		for n < len(rest) && plain[rest[n]] {
+			n++
+		}
+		if r.pos += n; r.pos == len(r.src) {
+			break
+		}
 		switch c := r.src[r.pos]; {
 		case c == '"':
 			raw = r.src[start:r.pos]
@@ -292,9 +350,7 @@ func (r *reader) rawString() (raw []byte, escaped bool, err error) {
 			return raw, escaped, nil
 		case c < 0x20:
 			return nil, false, r.fail("a control character in a string must be escaped")
-		case c != '\\':
-			r.pos++
-		default:
+		default: // a backslash
 			escaped = true
 			r.pos++
 			if r.pos == len(r.src) {
@@ -453,10 +509,10 @@ func show(name []byte) string {
 
 // isJSON tells whether a stored value can be embedded in an answer as it is.
 func isJSON(value []byte, depthMax int) bool {
-	r, err := newReader(value, depthMax)
-	if err != nil {
+	if !utf8.Valid(value) {
 		return false
 	}
+	r := reader{src: value, depthMax: depthMax}
 	if _, err := r.raw(); err != nil {
 		return false
 	}

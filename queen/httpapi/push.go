@@ -20,15 +20,17 @@ func (s *Server) push(x *exchange) (answer, error) {
 	outcomes := s.pushAll(x, items)
 	b := make([]byte, 0, 16+len(outcomes)*224)
 	b = append(b, '[')
+	counts := make(map[queen.PushStatus]int, 3)
 	for i := range outcomes {
 		if i > 0 {
 			b = append(b, ',')
 		}
+		counts[outcomes[i].Status]++
 		b = appendPushed(b, i, &items.msgs[i], &outcomes[i])
 	}
 	b = append(b, ']')
-	for i := range outcomes {
-		s.metrics.items.WithLabelValues(string(outcomes[i].Status)).Inc()
+	for status, n := range counts {
+		s.metrics.items.WithLabelValues(string(status)).Add(float64(n))
 	}
 	if p := noneTaken(outcomes); p != nil {
 		p.items = b

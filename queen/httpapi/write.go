@@ -84,8 +84,12 @@ func appendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
 
 func appendUUID(b []byte, u uuid.UUID) []byte {
 	b = append(b, '"')
-	text, _ := u.MarshalText() // cannot fail
-	b = append(b, text...)
+	for i, c := range u {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			b = append(b, '-')
+		}
+		b = append(b, hexDigits[c>>4], hexDigits[c&15])
+	}
 	return append(b, '"')
 }
 

@@ -1,0 +1,168 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestBadRequestsAreNamed(t *testing.T) {
+	t.Parallel()
+	const leased = `"partitionId":"1","status":"completed"`
+	for name, tc := range map[string]struct {
+		method, target, body string
+		status               int
+		code, has            string
+	}{
+		"pop: unknown parameter":  {"GET", "/api/v1/pop/queue/q?bacth=1", "", 400, "unknown_parameter", "bacth"},
+		"pop: twice":              {"GET", "/api/v1/pop/queue/q?batch=1&batch=2", "", 400, "invalid_request", "batch: is given twice"},
+		"pop: batch zero":         {"GET", "/api/v1/pop/queue/q?batch=0", "", 400, "invalid_request", "batch: must be a whole number from 1 to 10000"},
+		"pop: batch large":        {"GET", "/api/v1/pop/queue/q?batch=10001", "", 400, "invalid_request", "batch"},
+		"pop: batch text":         {"GET", "/api/v1/pop/queue/q?batch=1e1", "", 400, "invalid_request", "batch"},
+		"pop: wait":               {"GET", "/api/v1/pop/queue/q?wait=yes", "", 400, "invalid_request", "wait: must be true or false"},
+		"pop: timeout negative":   {"GET", "/api/v1/pop/queue/q?timeout=-1", "", 400, "invalid_request", "timeout"},
+		"pop: timeout large":      {"GET", "/api/v1/pop/queue/q?timeout=600001", "", 400, "invalid_request", "timeout"},
+		"pop: lease":              {"GET", "/api/v1/pop/queue/q?leaseSeconds=0", "", 400, "invalid_request", "leaseSeconds"},
+		"pop: lease with autoAck": {"GET", "/api/v1/pop/queue/q?leaseSeconds=5&autoAck=true", "", 400, "invalid_request", "leaseSeconds"},
+		"pop: mode":               {"GET", "/api/v1/pop/queue/q?subscriptionMode=old", "", 400, "invalid_request", "subscriptionMode: must be new or all"},
+		"pop: from a time":        {"GET", "/api/v1/pop/queue/q?subscriptionFrom=2026-01-01T00:00:00Z", "", 400, "not_served", "subscriptionFrom"},
+		"pop: conflation":         {"GET", "/api/v1/pop/queue/q?conflation=true", "", 400, "not_served", "conflation"},
+		"pop: namespace":          {"GET", "/api/v1/pop/queue/q?namespace=n", "", 400, "not_served", "namespace"},
+		"pop: bad query":          {"GET", "/api/v1/pop/queue/q?batch=%zz", "", 400, "bad_query", ""},
+		"pop: no queue":           {"GET", "/api/v1/pop/queue/", "", 404, "no_such_route", ""},
+		"pop: HEAD would lease":   {"HEAD", "/api/v1/pop/queue/q", "", 405, "", ""},
+		"pop: POST":               {"POST", "/api/v1/pop/queue/q", "", 405, "method_not_allowed", "GET"},
+		"pop: NUL":                {"GET", "/api/v1/pop/queue/%00", "", 400, "invalid_name", ""},
+		"pop: not UTF-8":          {"GET", "/api/v1/pop/queue/%ff", "", 400, "invalid_name", ""},
+		"path: dots":              {"GET", "/api/v1/pop/queue/../../health", "", 404, "no_such_route", ""},
+		"path: escaped dots":      {"GET", "/api/v1/resources/queues/..%2f..%2fhealth", "", 404, "unknown_queue", ""},
+		"path: double slash":      {"GET", "//health", "", 404, "no_such_route", ""},
+		"path: slash behind":      {"GET", "/health/", "", 404, "no_such_route", ""},
+		"path: backslash":         {"GET", "/health%5c..", "", 404, "no_such_route", ""},
+		"method: unknown":         {"BREW", "/api/v1/push", "", 405, "method_not_allowed", "POST"},
+		"method: DELETE":          {"PUT", "/api/v1/resources/queues/q", "", 405, "method_not_allowed", "DELETE, GET, HEAD"},
+
+		"ack: no id":         {"POST", "/api/v1/ack", `{` + leased + `}`, 400, "invalid_request", "transactionId is missing"},
+		"ack: empty id":      {"POST", "/api/v1/ack", `{"transactionId":"",` + leased + `}`, 400, "invalid_request", "transactionId is missing"},
+		"ack: no partition":  {"POST", "/api/v1/ack", `{"transactionId":"a","status":"completed"}`, 400, "invalid_request", "partitionId is missing"},
+		"ack: no status":     {"POST", "/api/v1/ack", `{"transactionId":"a","partitionId":"1"}`, 400, "invalid_request", "status is missing"},
+		"ack: word":          {"POST", "/api/v1/ack", `{"transactionId":"a","partitionId":"1","status":"done"}`, 400, "invalid_request", "status: must be completed, failed or retry"},
+		"ack: dlq":           {"POST", "/api/v1/ack", `{"transactionId":"a","partitionId":"1","status":"dlq"}`, 400, "not_served", "dlq"},
+		"ack: status type":   {"POST", "/api/v1/ack", `{"transactionId":"a","partitionId":"1","status":true}`, 400, "invalid_request", "status: must be a string"},
+		"ack: member":        {"POST", "/api/v1/ack", `{"transactionId":"a",` + leased + `,"x":1}`, 400, "unknown_field", "x"},
+		"ack: twice":         {"POST", "/api/v1/ack", `{"transactionId":"a","transactionId":"b",` + leased + `}`, 400, "invalid_request", "given twice"},
+		"ack: lease type":    {"POST", "/api/v1/ack", `{"transactionId":"a","leaseId":5,` + leased + `}`, 400, "invalid_request", "leaseId: must be a string"},
+		"ack: array":         {"POST", "/api/v1/ack", `[]`, 400, "invalid_request", "must be an object"},
+		"ack: trailing":      {"POST", "/api/v1/ack", `{"transactionId":"a",` + leased + `}}`, 400, "bad_json", "at byte"},
+		"ack batch: missing": {"POST", "/api/v1/ack/batch", `{"consumerGroup":"g"}`, 400, "invalid_request", "acknowledgments"},
+		"ack batch: member":  {"POST", "/api/v1/ack/batch", `{"acknowledgments":[],"leaseId":"x"}`, 400, "unknown_field", "leaseId"},
+		"ack batch: one bad": {"POST", "/api/v1/ack/batch", `{"acknowledgments":[{"transactionId":"a",` + leased + `},{"transactionId":"a","partitionId":"1","status":"x"}]}`, 400, "invalid_request", "acknowledgments[1].status"},
+
+		"configure: no queue":   {"POST", "/api/v1/configure", `{"options":{}}`, 400, "invalid_request", "queue is missing"},
+		"configure: name":       {"POST", "/api/v1/configure", `{"queue":""}`, 400, "invalid_name", ""},
+		"configure: fraction":   {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupWindowSeconds":1.5}}`, 400, "invalid_request", "options.dedupWindowSeconds"},
+		"configure: exponent":   {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupWindowSeconds":1e3}}`, 400, "invalid_request", "options.dedupWindowSeconds"},
+		"configure: text":       {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupWindowSeconds":"60"}}`, 400, "invalid_request", "must be a whole number"},
+		"configure: true":       {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupWindowSeconds":true}}`, 400, "invalid_request", "must be a whole number"},
+		"configure: large":      {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupWindowSeconds":2147483648}}`, 400, "invalid_request", "from 0 to 2147483647"},
+		"configure: huge":       {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupWindowSeconds":99999999999999999999}}`, 400, "invalid_request", "from 0 to 2147483647"},
+		"configure: twice":      {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupWindowSeconds":1,"dedupWindowSeconds":2}}`, 400, "invalid_request", "given twice"},
+		"configure: mode":       {"POST", "/api/v1/configure", `{"queue":"q","mode":"patch"}`, 400, "invalid_request", "mode: must be replace or merge"},
+		"configure: namespace":  {"POST", "/api/v1/configure", `{"queue":"q","namespace":"n"}`, 400, "not_served", "namespace"},
+		"configure: null typo":  {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupWindow":null}}`, 400, "unknown_option", "options.dedupWindow"},
+		"configure: lease time": {"POST", "/api/v1/configure", `{"queue":"q","options":{"leaseTime":60}}`, 400, "not_served", "options.leaseTime: only 300"},
+		"configure: size":       {"POST", "/api/v1/configure", `{"queue":"q","options":{"maxMessageBytes":0}}`, 400, "invalid_request", "from 1"},
+
+		"fetch: no entries": {"POST", "/api/v1/fetch", `{}`, 400, "invalid_request", "entries is missing"},
+		"fetch: no queue":   {"POST", "/api/v1/fetch", `{"entries":[{"offset":0}]}`, 400, "invalid_request", "entries[0]: queue is missing"},
+		"fetch: no offset":  {"POST", "/api/v1/fetch", `{"entries":[{"queue":"q"}]}`, 400, "invalid_request", "offset is missing"},
+		"fetch: offset":     {"POST", "/api/v1/fetch", `{"entries":[{"queue":"q","offset":-1}]}`, 400, "invalid_request", "entries[0].offset"},
+		"fetch: wait":       {"POST", "/api/v1/fetch", `{"entries":[],"maxWaitMs":600001}`, 400, "invalid_request", "maxWaitMs"},
+		"fetch: member":     {"POST", "/api/v1/fetch", `{"entries":[{"queue":"q","offset":0,"max":1}]}`, 400, "unknown_field", "entries[0].max"},
+		"fetch: entries":    {"POST", "/api/v1/fetch", `{"entries":[` + strings.Repeat(`{"queue":"q","offset":0},`, 1024) + `{"queue":"q","offset":0}]}`, 400, "too_many_items", "1024"},
+
+		"queues: parameter": {"GET", "/api/v1/resources/queues?page=1", "", 400, "unknown_parameter", "page"},
+		"queues: limit":     {"GET", "/api/v1/resources/queues?limit=-1", "", 400, "invalid_request", "limit"},
+		"queues: unknown":   {"GET", "/api/v1/resources/queues/q", "", 404, "unknown_queue", ""},
+		"parts: unknown":    {"GET", "/api/v1/resources/queues/q/partitions", "", 404, "unknown_queue", ""},
+		"delete: unknown":   {"DELETE", "/api/v1/resources/queues/q", "", 404, "unknown_queue", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, e := newTestServer(Config{})
+			w := do(s, tc.method, tc.target, tc.body)
+			if w.Code != tc.status {
+				t.Fatalf("%d %s, want %d", w.Code, w.Body, tc.status)
+			}
+			if len(e.queues) != 0 {
+				t.Error("something was changed")
+			}
+			if tc.method == http.MethodHead {
+				if w.Body.Len() != 0 {
+					t.Errorf("HEAD has a body: %s", w.Body)
+				}
+				return
+			}
+			var got struct{ Error, Code, RequestID string }
+			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+				t.Fatalf("%v: %s", err, w.Body)
+			}
+			if got.Code != tc.code || !strings.Contains(got.Error, tc.has) || got.RequestID != "r" {
+				t.Errorf("%s, want %s with %q", w.Body, tc.code, tc.has)
+			}
+		})
+	}
+}
+
+func TestPagesOfOtherOriginsCannotChangeAnything(t *testing.T) {
+	t.Parallel()
+	s, e := newTestServer(Config{})
+	body := item(`"payload":1`)
+	f := func(method, target, body, site string, want int) {
+		t.Helper()
+		if w := do(s, method, target, body, "Sec-Fetch-Site", site); w.Code != want {
+			t.Errorf("%s %s from %s: %d %s, want %d", method, target, site, w.Code, w.Body, want)
+		}
+	}
+	f("POST", "/api/v1/push", body, "cross-site", 403)
+	f("GET", "/api/v1/pop/queue/q?autoAck=true", "", "cross-site", 403)
+	if len(e.queues) != 0 {
+		t.Error("stored")
+	}
+	f("POST", "/api/v1/push", body, "same-origin", 201)
+	f("GET", "/api/v1/resources/queues", "", "cross-site", 200)
+	if w := do(s, "POST", "/api/v1/push", body, "Origin", "http://evil.example"); w.Code != 403 {
+		t.Errorf("by Origin: %d", w.Code)
+	}
+}
+
+func TestRequestIDIsOursUnlessItIsPlain(t *testing.T) {
+	t.Parallel()
+	s, _ := newTestServer(Config{})
+	f := func(sent string, kept bool) {
+		t.Helper()
+		got := do(s, "GET", "/livez", "", "X-Request-Id", sent).Header().Get("X-Request-Id")
+		if (got == sent) != kept || got == "" {
+			t.Errorf("%.40q came back as %.40q", sent, got)
+		}
+	}
+	f("abc-DEF_0.1", true)
+	f(strings.Repeat("a", 128), true)
+	f(strings.Repeat("a", 129), false)
+	f("a\r\nSet-Cookie: x=1", false)
+	f("a b", false)
+	f("é", false)
+	f("", false)
+}
+
+func TestHeadIsServedWhereNothingChanges(t *testing.T) {
+	t.Parallel()
+	s, _ := newTestServer(Config{})
+	for _, target := range []string{"/health", "/livez", "/readyz", "/status", "/api/v1/resources/queues"} {
+		w := do(s, "HEAD", target, "")
+		if w.Code != 200 || w.Body.Len() != 0 || w.Header().Get("Content-Length") == "0" {
+			t.Errorf("%s: %d, %d bytes, %v", target, w.Code, w.Body.Len(), w.Header())
+		}
+	}
+}

@@ -1,0 +1,372 @@
+package httpapi
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"queenmq/queen"
+)
+
+// listen serves s on a loopback port until the test ends.
+func listen(t *testing.T, s *Server) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		_ = s.Close()
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// panicky is an engine with a bug.
+type panicky struct{ *fake }
+
+func (panicky) Cluster() queen.Cluster { panic("a bug") }
+
+func TestAPanicAnswers500AndTheProcessGoesOn(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	s := New(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, panicky{newFake()})
+	w := do(s, "GET", "/status", "")
+	if w.Code != 500 || !strings.Contains(w.Body.String(), `"code":"internal"`) || strings.Contains(w.Body.String(), "a bug") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if !strings.Contains(log.String(), "a bug") || !strings.Contains(log.String(), "health.go") {
+		t.Errorf("the log does not say where: %s", &log)
+	}
+	if w := do(s, "GET", "/livez", ""); w.Code != 200 {
+		t.Errorf("after it: %d", w.Code)
+	}
+	if m := do(s, "GET", "/metrics/prometheus", "").Body.String(); !strings.Contains(m, "queen_http_panics_total 1") ||
+		!strings.Contains(m, `queen_http_requests_total{code="500",route="/status"} 1`) {
+		t.Errorf("not counted: %s", m)
+	}
+}
+
+func TestGarbageIsAnsweredAndTheProcessGoesOn(t *testing.T) {
+	t.Parallel()
+	s, _ := newTestServer(Config{HeaderBytesMax: 4096})
+	addr := listen(t, s)
+	f := func(sent string, want string) {
+		t.Helper()
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		go func() { _, _ = io.WriteString(c, sent) }()
+		line, err := bufio.NewReader(c).ReadString('\n')
+		if err != nil || !strings.Contains(line, want) {
+			t.Errorf("%.30q: %q %v, want %s", sent, line, err, want)
+		}
+	}
+	f("\x00\x00\x00\x10\x00\x12\x00\x04garbage\r\n\r\n", " 400 ")
+	f("GET / HTTP/1.1\r\nHost: x\r\nA: b\x00c\r\n\r\n", " 400 ")
+	f("GET /livez HTTP/1.1\r\n\r\n", " 400 ") // no Host
+	f("GET /livez HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("y", 20_000)+"\r\n\r\n", " 431 ")
+	f("POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", " 400 ")
+	f("POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", " 400 ")
+	f("POST /api/v1/push HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", " 400 ")
+	f("POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n", " 413 ")
+	f("GET http://x/%zz HTTP/1.1\r\nHost: x\r\n\r\n", " 400 ")
+	f("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", " 200 ")
+}
+
+func TestBodiesAreBounded(t *testing.T) {
+	t.Parallel()
+	s, e := newTestServer(Config{PushBytesMax: 1000, BodyBytesMax: 100})
+	addr := listen(t, s)
+	f := func(path string, size int, chunked bool, want int) {
+		t.Helper()
+		var body io.Reader = strings.NewReader(item(`"payload":"` + strings.Repeat("x", size) + `"`))
+		if chunked {
+			body = struct{ io.Reader }{body} // its length is not known
+		}
+		r, err := http.Post("http://"+addr+path, "application/json", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Body.Close() }()
+		text, _ := io.ReadAll(r.Body)
+		if r.StatusCode != want {
+			t.Errorf("%s, %d bytes, chunked %v: %d %s, want %d", path, size, chunked, r.StatusCode, text, want)
+		}
+		if want == 413 && !bytes.Contains(text, []byte("body_too_large")) {
+			t.Errorf("413 without its word: %s", text)
+		}
+	}
+	f("/api/v1/push", 900, false, 201)
+	f("/api/v1/push", 900, true, 201)
+	f("/api/v1/push", 1000, false, 413)
+	f("/api/v1/push", 1000, true, 413)
+	f("/api/v1/push", 300_000, true, 413)
+	f("/api/v1/configure", 100, false, 413)
+	if n := e.parts[1].LogEnd; n != 2 {
+		t.Errorf("%d stored", n)
+	}
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	if s.budget.free != s.cfg.InFlightBytesMax {
+		t.Errorf("%d bytes of the budget are gone", s.cfg.InFlightBytesMax-s.budget.free)
+	}
+}
+
+func TestCompressedAndBinaryBodiesAreRefused(t *testing.T) {
+	t.Parallel()
+	s, e := newTestServer(Config{})
+	if w := do(s, "POST", "/api/v1/push", item(`"payload":1`), "Content-Encoding", "gzip"); w.Code != 415 {
+		t.Errorf("gzip: %d %s", w.Code, w.Body)
+	}
+	if w := do(s, "POST", "/api/v1/push", item(`"payload":1`), "Content-Type", "application/x-queen-push"); w.Code != 415 {
+		t.Errorf("binary: %d %s", w.Code, w.Body)
+	}
+	if len(e.queues) != 0 {
+		t.Error("stored")
+	}
+	if w := do(s, "POST", "/api/v1/push", item(`"payload":1`), "Content-Encoding", "identity", "Content-Type", "text/plain"); w.Code != 201 {
+		t.Errorf("identity: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestABodyThatDoesNotArriveIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s, _ := newTestServer(Config{BodyTimeout: 20 * time.Millisecond})
+	c, err := net.Dial("tcp", listen(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.WriteString(c, "POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(c)
+	if !bytes.HasPrefix(text, []byte("HTTP/1.1 408 ")) || !bytes.Contains(text, []byte("body_timeout")) {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestBodiesShareABudget: what does not fit waits for its share, and is refused
+// where it waits too long.
+func TestBodiesShareABudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newTestServer(Config{InFlightBytesMax: 1 << 20})
+		body := item(`"payload":1`)
+		if err := s.budget.take(t.Context(), 1<<20); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		w := do(s, "POST", "/api/v1/push", body)
+		if w.Code != 503 || !strings.Contains(w.Body.String(), `"code":"overloaded"`) || time.Since(began) != 2*time.Second {
+			t.Errorf("%d %s after %v", w.Code, w.Body, time.Since(began))
+		}
+		go func() {
+			time.Sleep(time.Second)
+			s.budget.give(1 << 20)
+		}()
+		if w := do(s, "POST", "/api/v1/push", body); w.Code != 201 {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if s.budget.free != 1<<20 {
+			t.Errorf("%d bytes free", s.budget.free)
+		}
+	})
+}
+
+func TestPopWaitsForAMessage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, e := newTestServer(Config{})
+		began := time.Now()
+		if w := do(s, "GET", "/api/v1/pop/queue/q?wait=true&timeout=1500", ""); w.Code != 204 || time.Since(began) != 1500*time.Millisecond {
+			t.Errorf("%d after %v", w.Code, time.Since(began))
+		}
+		<-e.waits
+		if w := do(s, "GET", "/api/v1/pop/queue/q?timeout=1500", ""); w.Code != 204 || time.Since(began) != 1500*time.Millisecond {
+			t.Errorf("without wait: %d after %v", w.Code, time.Since(began))
+		}
+		go func() {
+			<-e.waits
+			do(s, "POST", "/api/v1/push", item(`"payload":"late"`))
+		}()
+		began = time.Now()
+		if w := do(s, "GET", "/api/v1/pop/queue/q?wait=true", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"data":"late"`) || time.Since(began) != 0 {
+			t.Errorf("%d %s after %v", w.Code, w.Body, time.Since(began))
+		}
+	})
+}
+
+func TestAClientThatHangsUpEndsItsWait(t *testing.T) {
+	t.Parallel()
+	s, e := newTestServer(Config{})
+	addr := listen(t, s)
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, "GET /api/v1/pop/queue/q?wait=true&timeout=600000 HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-e.waits
+	_ = c.Close()
+	if err := s.http.Shutdown(t.Context()); err != nil { // waits for it, without ending it
+		t.Fatal(err)
+	}
+	push(t, s, item(`"payload":1`))
+	if w := do(s, "GET", "/api/v1/pop/queue/q", ""); w.Code != 200 {
+		t.Errorf("the message went to nobody: %d", w.Code)
+	}
+}
+
+func TestShutdownAnswersWhoWaits(t *testing.T) {
+	t.Parallel()
+	s, e := newTestServer(Config{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	statuses := make(chan int, 50)
+	var wg sync.WaitGroup
+	for range cap(statuses) {
+		wg.Go(func() {
+			r, err := http.Get("http://" + l.Addr().String() + "/api/v1/pop/queue/q?wait=true&timeout=600000")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = r.Body.Close()
+			statuses <- r.StatusCode
+		})
+	}
+	for range cap(statuses) {
+		<-e.waits
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	close(statuses)
+	for status := range statuses {
+		if status != 503 {
+			t.Errorf("a waiting pop was answered %d", status)
+		}
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+	if w := do(s, "GET", "/readyz", ""); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("readyz: %d", w.Code)
+	}
+	if w := do(s, "GET", "/livez", ""); w.Code != 200 {
+		t.Errorf("livez: %d", w.Code)
+	}
+	if w := do(s, "GET", "/api/v1/pop/queue/q?wait=true", ""); w.Code != 503 {
+		t.Errorf("a late pop: %d", w.Code)
+	}
+}
+
+func TestHealthFollowsTheDatabase(t *testing.T) {
+	t.Parallel()
+	s, e := newTestServer(Config{})
+	e.down = fmt.Errorf("%w: connection refused", queen.ErrUnavailable)
+	for target, want := range map[string]int{"/health": 503, "/readyz": 503, "/livez": 200, "/status": 200, "/metrics/prometheus": 200} {
+		if w := do(s, "GET", target, ""); w.Code != want {
+			t.Errorf("%s: %d, want %d", target, w.Code, want)
+		}
+	}
+	e.down = errors.New("something odd")
+	if w := do(s, "GET", "/readyz", ""); w.Code != 503 || strings.Contains(w.Body.String(), "odd") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	s, _ := newTestServer(Config{ConnectionsMax: 1})
+	addr := listen(t, s)
+	first, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(c net.Conn) error {
+		if _, err := io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			return err
+		}
+		_, err := http.ReadResponse(bufio.NewReader(c), nil)
+		return err
+	}
+	if err := get(first); err != nil {
+		t.Fatal(err)
+	}
+	second, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = second.Close() }()
+	_ = second.SetDeadline(time.Now().Add(100 * time.Millisecond))
+	if err := get(second); !errors.Is(err, context.DeadlineExceeded) && !isTimeout(err) {
+		t.Fatalf("answered beside the first: %v", err)
+	}
+	_ = first.Close()
+	_ = second.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := http.ReadResponse(bufio.NewReader(second), nil); err != nil {
+		t.Errorf("not answered after the first went: %v", err)
+	}
+}
+
+func isTimeout(err error) bool {
+	var e net.Error
+	return errors.As(err, &e) && e.Timeout()
+}
+
+// TestGarbageBodiesAllocateNoMoreThanTheirSize: whatever a body claims, it costs
+// its own bytes and a small multiple, never what it claims.
+func TestGarbageBodiesAllocateNoMoreThanTheirSize(t *testing.T) {
+	s, _ := newTestServer(Config{})
+	const size = 1 << 20
+	for name, unit := range map[string]string{
+		"brackets": "[", "braces": `{"a":`, "strings": `"a",`, "items": `{},`, "numbers": "9", "escapes": `\u0000`, "bytes": "\xff",
+	} {
+		body := `{"items":[` + strings.Repeat(unit, size/len(unit))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		w := do(s, "POST", "/api/v1/push", body)
+		runtime.ReadMemStats(&after)
+		if w.Code != 400 && w.Code != 413 {
+			t.Errorf("%s: %d", name, w.Code)
+		}
+		limit := uint64(8 * size)
+		if name == "items" || name == "strings" { // bounded by PushItemsMax, and paid for in the budget
+			limit = 128 << 20
+		}
+		if got := after.TotalAlloc - before.TotalAlloc; got > limit {
+			t.Errorf("%s: %d bytes allocated for %d", name, got, size)
+		}
+	}
+}
