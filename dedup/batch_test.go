@@ -30,8 +30,17 @@ func TestFieldsOfAnIDAreComparedApart(t *testing.T) {
 	t.Parallel()
 	var f Firsts
 	for i, k := range [][3]string{
-		{"a", "b", "c"}, {"ab", "", "c"}, {"", "ab", "c"}, {"a", "", "bc"}, {"", "a", "bc"},
-		{"a/b", "", "c"}, {"a", "/b", "c"}, {"a\x00b", "", "c"}, {"a", "\x00b", "c"}, {"a", "b\x00c", "\x00"}, {"a", "b", "\x00c\x00"},
+		{"a", "b", "c"},
+		{"ab", "", "c"},
+		{"", "ab", "c"},
+		{"a", "", "bc"},
+		{"", "a", "bc"},
+		{"a/b", "", "c"},
+		{"a", "/b", "c"},
+		{"a\x00b", "", "c"},
+		{"a", "\x00b", "c"},
+		{"a", "b\x00c", "\x00"},
+		{"a", "b", "\x00c\x00"},
 	} {
 		if leader, follows := f.Lead(k[0], k[1], []byte(k[2]), i); follows {
 			t.Errorf("%q follows number %d", k, leader)

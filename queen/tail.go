@@ -204,7 +204,7 @@ func (t *tail) size() int64 {
 }
 
 // tailNodeOverhead is what a node costs beside its segment.
-const tailNodeOverhead = 64
+const tailNodeOverhead = 56
 
 func (n *tailNode) bytes() int64 { return int64(n.segment.size() + tailNodeOverhead) }
 
