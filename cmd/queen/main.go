@@ -18,6 +18,7 @@ type commandLine struct {
 	LogFormat string `env:"QUEEN_LOG_FORMAT" default:"text" enum:"text,json" help:"Format of the log on stderr: ${enum}."`
 
 	Serve   serveCommand   `cmd:"" help:"Run a broker: the Kafka and the HTTP door over one PostgreSQL."`
+	Compat  compatCommand  `cmd:"" help:"Show that a broker behaves as Apache Kafka does."`
 	Migrate migrateCommand `cmd:"" help:"Bring the database's schema to this version and exit."`
 	Version versionCommand `cmd:"" help:"Print the version and exit."`
 }
