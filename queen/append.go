@@ -1,6 +1,7 @@
 package queen
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -106,4 +107,45 @@ type Pushed struct {
 	Partition     string // where it went
 	Offset        int64  // −1 with Failed
 	Err           error  // with Failed: one of Errors
+}
+
+// Append starts the appends in order and returns one Pending per item. It
+// waits only while the bound on bytes in flight is reached, then until ctx.
+func (e *Engine) Append(ctx context.Context, items []AppendItem) []*Pending {
+	out := make([]*Pending, len(items))
+	for i, it := range items {
+		out[i] = e.appendOne(ctx, it)
+	}
+	return out
+}
+
+func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
+	refuse := func(err error) *Pending {
+		return CompletedPending(Appended{BaseOffset: -1, LogStart: -1}, err)
+	}
+	p, err := e.catalog.partition(ctx, it.Partition)
+	if err != nil {
+		return refuse(err)
+	}
+	info, err := checkBatch(it.Batch, e.batchLimits(p))
+	if err != nil {
+		return refuse(err)
+	}
+	if err := e.writer.budget.acquire(ctx, len(it.Batch)); err != nil {
+		return refuse(err)
+	}
+	pending := &Pending{done: make(chan struct{})}
+	e.writer.enqueue(p, &entry{
+		// The one copy of the payload: the frame goes back to its connection.
+		batch: bytes.Clone(it.Batch), info: info, pending: pending,
+		ref: it.Partition.Queue, number: it.Partition.Number,
+	})
+	return pending
+}
+
+func (e *Engine) batchLimits(p *partition) batchLimits {
+	return batchLimits{
+		BatchBytesMax:        p.queue.describe().Options.MaxMessageBytes,
+		DecompressedBytesMax: e.cfg.DecompressedBytesMax,
+	}
 }

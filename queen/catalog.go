@@ -1,152 +1,402 @@
 package queen
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
+
+	"queenmq/store"
 )
 
-// DefaultPartition is the partition of a native push that names none.
-const DefaultPartition = "Default"
+// catalog is what this broker remembers of queues and partitions. It may say
+// "here it is"; that something does not exist is always asked of the database.
+type catalog struct {
+	db            *store.DB
+	partitionsMax int // evict queues beyond this many cached partitions
 
-// Queue describes a queue (Kafka: a topic) as the catalog knows it.
-type Queue struct {
-	ID         int64     // never reused
-	Name       string    // 1–249 bytes, see ValidateName
-	TopicID    uuid.UUID // never reused, also after delete and recreate
-	Partitions int       // numbers are 0 … Partitions−1, by creation order
-	// Fixed is set for a queue made by a Kafka client: its partitions are named
-	// "0", "1", … and a push cannot create another.
-	Fixed     bool
-	Options   QueueOptions
-	CreatedAt time.Time
+	mu         sync.RWMutex
+	byName     map[string]*queue
+	byTopic    map[uuid.UUID]*queue
+	partitions int // cached
+
+	loading sync.Mutex // one load at a time: a crowd asking for one new name costs one statement
+	version int64      // catalog version last seen; owned by refresh
 }
 
-// QueueOptions is what /configure and topic configs set. All of it is enforced.
-type QueueOptions struct {
-	// DedupWindowSeconds is how long an id stays known; 0 switches deduplication off.
-	DedupWindowSeconds int
-	// WindowFrom says who decided DedupWindowSeconds.
-	WindowFrom WindowFrom
-	// MaxMessageBytes bounds one record batch (Kafka: max.message.bytes).
-	MaxMessageBytes int
-	// RetentionMs removes segments older than this; −1 keeps everything (Kafka: retention.ms).
-	RetentionMs int64
+// queue is a cached queue.
+type queue struct {
+	id    int64
+	topic uuid.UUID
+	desc  atomic.Pointer[Queue]
+	gone  atomic.Bool // deleted: look the name up again
+	turn  atomic.Uint32
+
+	mu     sync.RWMutex
+	parts  []*partition // by number
+	byPart map[string]*partition
 }
 
-// The options of a queue made natively that nobody configured. A topic made by a
-// Kafka client starts from its own (window 0, seven days).
-const (
-	DefaultDedupWindowSeconds       = 3600
-	DefaultMaxMessageBytes          = 1_048_588 // Apache Kafka's default
-	DefaultRetentionMs        int64 = -1
-)
-
-// DefaultOptions are the options of a queue made natively that nobody configured.
-func DefaultOptions() QueueOptions {
-	return QueueOptions{
-		DedupWindowSeconds: DefaultDedupWindowSeconds,
-		WindowFrom:         WindowDefault,
-		MaxMessageBytes:    DefaultMaxMessageBytes,
-		RetentionMs:        DefaultRetentionMs,
+func newCatalog(db *store.DB, partitionsMax int) *catalog {
+	return &catalog{
+		db: db, partitionsMax: partitionsMax,
+		byName: map[string]*queue{}, byTopic: map[uuid.UUID]*queue{},
 	}
 }
 
-// OptionsPatch is what a configure request says about each option; nil says
-// nothing about it. It is applied under the queue's row lock, so that two
-// merges at once keep each other's keys.
-type OptionsPatch struct {
-	// Merge keeps the stored value of what the patch says nothing about;
-	// otherwise that goes back to its default (a full replace).
-	Merge              bool
-	DedupWindowSeconds *int
-	MaxMessageBytes    *int
-	RetentionMs        *int64
-}
-
-// Apply returns the options after the patch, given those stored and the defaults
-// of this queue. For a queue that does not exist yet, stored are the defaults.
-func (p OptionsPatch) Apply(stored, defaults QueueOptions) QueueOptions {
-	o := defaults
-	if p.Merge {
-		o = stored
+// cached answers from memory only.
+func (c *catalog) cached(ref QueueRef) *queue {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if ref.Name != "" {
+		return c.byName[ref.Name]
 	}
-	if p.DedupWindowSeconds != nil {
-		o.DedupWindowSeconds, o.WindowFrom = *p.DedupWindowSeconds, WindowConfigured
+	return c.byTopic[ref.TopicID]
+}
+
+// queues resolves refs in order, loading what is not cached in one statement.
+func (c *catalog) queues(ctx context.Context, refs []QueueRef) ([]*queue, error) {
+	out := make([]*queue, len(refs))
+	missing := false
+	for i, r := range refs {
+		out[i] = c.cached(r)
+		missing = missing || out[i] == nil
 	}
-	if p.MaxMessageBytes != nil {
-		o.MaxMessageBytes = *p.MaxMessageBytes
+	if !missing {
+		return out, nil
 	}
-	if p.RetentionMs != nil {
-		o.RetentionMs = *p.RetentionMs
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	var names []string
+	var ids []uuid.UUID
+	for i, r := range refs {
+		if out[i] != nil {
+			continue
+		}
+		if out[i] = c.cached(r); out[i] != nil {
+			continue
+		}
+		if r.Name != "" {
+			names = append(names, r.Name)
+		} else {
+			ids = append(ids, r.TopicID)
+		}
 	}
-	return o
+	if len(names)+len(ids) == 0 {
+		return out, nil
+	}
+	rows, err := c.db.Queues(ctx, names, ids)
+	if err != nil {
+		return nil, storeError("look up queues", err)
+	}
+	for _, row := range rows {
+		if _, err := c.load(ctx, row); err != nil {
+			return nil, err
+		}
+	}
+	for i, r := range refs {
+		if out[i] == nil {
+			out[i] = c.cached(r)
+		}
+	}
+	return out, nil
 }
 
-// Configured is what became of a configure request.
-type Configured struct {
-	Queue   Queue        // as it now is
-	Before  QueueOptions // as it was under the same row lock; the defaults with Created
-	Created bool         // the queue did not exist
+// queue resolves one ref; ErrUnknownQueue or ErrUnknownQueueID when there is none.
+func (c *catalog) queue(ctx context.Context, ref QueueRef) (*queue, error) {
+	if q := c.cached(ref); q != nil {
+		return q, nil
+	}
+	qs, err := c.queues(ctx, []QueueRef{ref})
+	if err != nil {
+		return nil, err
+	}
+	if qs[0] == nil {
+		return nil, unknownQueue(ref)
+	}
+	return qs[0], nil
 }
 
-// WindowFrom says where a queue's deduplication window came from.
-type WindowFrom string
-
-// The sources of a window.
-const (
-	WindowDefault    WindowFrom = "default"    // a queue made by a push, never configured
-	WindowConfigured WindowFrom = "configured" // somebody chose it
-	WindowKafka      WindowFrom = "kafka"      // a topic made by a Kafka client: 0
-)
-
-// QueueRef names a queue by name, or by topic id where Name is empty.
-type QueueRef struct {
-	Name    string
-	TopicID uuid.UUID
+func unknownQueue(ref QueueRef) error {
+	if ref.Name == "" {
+		return fmt.Errorf("%w: %s", ErrUnknownQueueID, ref.TopicID)
+	}
+	return fmt.Errorf("%w: %q", ErrUnknownQueue, ref.Name)
 }
 
-// PartitionRef names a partition by its queue and its dense number.
-type PartitionRef struct {
-	Queue  QueueRef
-	Number int32
+// partition resolves a partition by number.
+func (c *catalog) partition(ctx context.Context, ref PartitionRef) (*partition, error) {
+	q, err := c.queue(ctx, ref.Queue)
+	if err != nil {
+		return nil, err
+	}
+	if p := q.partition(ref.Number); p != nil {
+		return p, nil
+	}
+	if ref.Number < 0 {
+		return nil, fmt.Errorf("%w: %s has no partition %d", ErrUnknownPartition, q.name(), ref.Number)
+	}
+	// Another broker may just have made it.
+	if err := c.reload(ctx, q); err != nil {
+		return nil, err
+	}
+	if p := q.partition(ref.Number); p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("%w: %s has no partition %d", ErrUnknownPartition, q.name(), ref.Number)
 }
 
-// NewQueue asks for a queue to be created by a Kafka client (a fixed set of partitions).
-type NewQueue struct {
-	Name       string
-	Partitions int  // at least 1
-	Validate   bool // check only, create nothing
-	Options    QueueOptions
+// named resolves a partition by name, making queue and partition on first use.
+func (c *catalog) named(ctx context.Context, queueName, name string) (*partition, error) {
+	q := c.cached(QueueRef{Name: queueName})
+	if q != nil {
+		if p := q.named(name); p != nil {
+			return p, nil
+		}
+	}
+	if q == nil {
+		var err error
+		if q, err = c.queue(ctx, QueueRef{Name: queueName}); err != nil && !errors.Is(err, ErrUnknownQueue) {
+			return nil, err
+		}
+	}
+	if q != nil && q.describe().Fixed {
+		if p := q.named(name); p != nil {
+			return p, nil
+		}
+		return nil, fmt.Errorf("%w: %q has a fixed set of %d partitions named \"0\" to \"%d\", none is %q",
+			ErrUnknownPartition, queueName, q.describe().Partitions, q.describe().Partitions-1, name)
+	}
+	row, part, err := c.db.EnsurePartition(ctx, queueName, name)
+	if err != nil {
+		return nil, storeError("make partition", err)
+	}
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	q, err = c.load(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	if p := q.named(part.Name); p != nil {
+		return p, nil
+	}
+	// The queue was loaded before the partition was there.
+	if err := c.fill(ctx, q); err != nil {
+		return nil, err
+	}
+	if p := q.named(part.Name); p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("%w: %q was deleted while being made", ErrUnknownQueue, queueName)
 }
 
-// Partition is one row of the list of a queue's partitions.
-type Partition struct {
-	ID       int64
-	Number   int
-	Name     string
-	LogStart int64
-	LogEnd   int64 // the next offset
+// load puts a row into the cache, with its partitions if it is new or has grown.
+// Called with loading held.
+func (c *catalog) load(ctx context.Context, row store.QueueRow) (*queue, error) {
+	d := describeRow(row)
+	c.mu.RLock()
+	q := c.byTopic[d.TopicID]
+	c.mu.RUnlock()
+	if q == nil {
+		q = &queue{id: row.ID, topic: d.TopicID, byPart: map[string]*partition{}}
+	}
+	q.desc.Store(&d)
+	if q.size() < d.Partitions {
+		if err := c.fill(ctx, q); err != nil {
+			return nil, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old := c.byName[d.Name]; old != nil && old != q {
+		c.dropLocked(old)
+	}
+	if c.byTopic[d.TopicID] == nil {
+		c.partitions += q.size()
+	}
+	c.byName[d.Name], c.byTopic[d.TopicID] = q, q
+	for name, old := range c.byName {
+		if c.partitions <= c.partitionsMax || len(c.byName) == 1 {
+			break
+		}
+		if name != d.Name {
+			c.dropLocked(old) // at the bound: forget any other; it is loaded again when asked for
+		}
+	}
+	return q, nil
 }
 
-// Broker is one live broker, as Metadata reports it.
-type Broker struct {
-	ID          int32
-	Host        string
-	Port        int32
-	Coordinator bool // this broker coordinates the consumer groups
+// fill reads a queue's partitions. Called with loading held.
+func (c *catalog) fill(ctx context.Context, q *queue) error {
+	rows, err := c.db.Partitions(ctx, q.id)
+	if err != nil {
+		return storeError("list partitions", err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range rows {
+		if r.Number < len(q.parts) {
+			continue
+		}
+		if r.Number != len(q.parts) {
+			return fmt.Errorf("list partitions: %s has no number %d", q.name(), len(q.parts))
+		}
+		p := newPartition(q, r)
+		q.parts = append(q.parts, p)
+		q.byPart[p.name] = p
+	}
+	if d := q.describe(); d.Partitions < len(q.parts) {
+		d.Partitions = len(q.parts)
+		q.desc.Store(&d)
+	}
+	return nil
 }
 
-// Cluster is what a broker knows about itself and its peers. It is answered from memory.
-type Cluster struct {
-	ID      string // 22 characters, base64 of a UUID, stored
-	Self    int32
-	Epoch   int32 // leader epoch of every partition: never goes back
-	Brokers []Broker
+// reload reads a queue's row and partitions again.
+func (c *catalog) reload(ctx context.Context, q *queue) error {
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	rows, err := c.db.Queues(ctx, nil, []uuid.UUID{q.topic})
+	if err != nil {
+		return storeError("look up queue", err)
+	}
+	if len(rows) == 0 {
+		c.drop(q)
+		return unknownQueue(QueueRef{Name: q.name()})
+	}
+	_, err = c.load(ctx, rows[0])
+	return err
 }
 
-// QueueAnswer answers one QueueRef: a queue, or why there is none.
-type QueueAnswer struct {
-	Queue Queue
-	Err   error
+// drop forgets a queue, which is looked up again when next asked for.
+func (c *catalog) drop(q *queue) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropLocked(q)
+}
+
+func (c *catalog) dropLocked(q *queue) {
+	q.gone.Store(true)
+	if c.byTopic[q.topic] == q {
+		delete(c.byTopic, q.topic)
+		c.partitions -= q.size()
+	}
+	if c.byName[q.name()] == q {
+		delete(c.byName, q.name())
+	}
+}
+
+// forgetMarks drops what is remembered of the partitions' ends: the database
+// is another incarnation, in which they may lie lower.
+func (c *catalog) forgetMarks() {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, q := range c.byTopic {
+		q.mu.RLock()
+		for _, p := range q.parts {
+			p.forget()
+		}
+		q.mu.RUnlock()
+	}
+}
+
+// refresh takes over what other brokers changed. It costs one small statement
+// when nothing did.
+func (c *catalog) refresh(ctx context.Context) error {
+	v, err := c.db.CatalogVersion(ctx)
+	if err != nil {
+		return storeError("read catalog version", err)
+	}
+	if v == c.version {
+		return nil
+	}
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	c.mu.RLock()
+	ids := make([]uuid.UUID, 0, len(c.byTopic))
+	for id := range c.byTopic {
+		ids = append(ids, id)
+	}
+	c.mu.RUnlock()
+	if len(ids) > 0 {
+		rows, err := c.db.Queues(ctx, nil, ids)
+		if err != nil {
+			return storeError("look up queues", err)
+		}
+		alive := make(map[uuid.UUID]bool, len(rows))
+		for _, row := range rows {
+			alive[row.TopicID] = true
+			if _, err := c.load(ctx, row); err != nil {
+				return err
+			}
+		}
+		for _, id := range ids {
+			if q := c.cached(QueueRef{TopicID: id}); q != nil && !alive[id] {
+				c.drop(q)
+			}
+		}
+	}
+	c.version = v
+	return nil
+}
+
+// run keeps the cache fresh until ctx ends.
+func (c *catalog) run(ctx context.Context, every time.Duration, failed func(error)) {
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if err := c.refresh(ctx); err != nil && ctx.Err() == nil {
+				failed(err)
+			}
+		}
+	}
+}
+
+func (q *queue) describe() Queue { return *q.desc.Load() }
+func (q *queue) name() string    { return q.desc.Load().Name }
+
+func (q *queue) size() int {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return len(q.parts)
+}
+
+func (q *queue) partition(n int32) *partition {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	if n < 0 || int(n) >= len(q.parts) {
+		return nil
+	}
+	return q.parts[n]
+}
+
+func (q *queue) named(name string) *partition {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return q.byPart[name]
+}
+
+// all lists the partitions by number.
+func (q *queue) all() []*partition {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return q.parts[:len(q.parts):len(q.parts)]
+}
+
+func describeRow(r store.QueueRow) Queue {
+	return Queue{
+		ID: r.ID, Name: r.Name, TopicID: r.TopicID, Partitions: r.Partitions, Fixed: r.Fixed, CreatedAt: r.CreatedAt,
+		Options: QueueOptions{
+			DedupWindowSeconds: r.DedupWindowSeconds, WindowFrom: WindowFrom(r.WindowFrom),
+			MaxMessageBytes: r.MaxMessageBytes, RetentionMs: r.RetentionMs,
+		},
+	}
 }

@@ -1,4 +1,56 @@
 // Package queen is the engine: queues, partitions, cursors and leases over the
 // ledger in package store. Doors translate requests into calls of this package;
 // every decision that is not SQL's is made here.
+//
+// # The model
+//
+// A queue has partitions, each a log of messages with dense offsets. Producers
+// append through either door; consumers read by offset, by a group's cursor, or
+// by leased batches. What is written is written once, in one format, by one
+// path; what a Kafka client sent is stored as sent.
+//
+// # Life of a message
+//
+//	door        Append (record batches) or Push (messages)
+//	append.go   checks the batch; push.go finds partitions and folds ids repeated in the request
+//	writer.go   joins the partition's open segment; a flusher takes up to 16 partitions
+//	            into one call of store.Append and repeats it until its outcome is known
+//	tail.go     keeps the committed segment for readers at the end of the log
+//	waiters.go  wakes who waits for it
+//	reader.go   gives whole batches, from memory where they are, else from the database
+//	retention.go  forgets, in bounded steps
+//
+// # Glossary
+//
+//	queue       a named set of partitions (Kafka: topic)
+//	partition   one log; a name (native) and a dense number (Kafka)
+//	message     one record: key, value, headers, and an id
+//	segment     one row of the log: the record batches of one flush
+//	offset      a message's place in its partition, from 0, never reused
+//	id          what names a message: the client's transactionId, or a minted one
+//	message id  a UUIDv7: the segment's id base plus the place in the segment
+//	hash        the 128-bit xxh3 of an id a client chose: its identity in deduplication
+//	window      how long an id stays known, in seconds, by the database's clock
+//	duplicate   the verdict on an id that is stored already; it names the original
+//	cursor      a group's next offset in a partition
+//	lease       a batch given to one consumer of a group for a time
+//	mark        a partition's log start and next offset as last seen committed
+//	incarnation one timeline of one database system; another begins with a failover or restore
+//	epoch       the incarnation's number, written into segments as leader epoch
+//
+// # Files
+//
+//	engine.go      Config, Open, Close, the list of goroutines
+//	errors.go      every error a door may see
+//	queue.go       the types of queues; queues.go: creating, configuring, deleting them
+//	catalog.go     queues and partitions by name; partition.go: what is remembered of one
+//	append.go push.go writer.go budget.go        writing
+//	batch.go record.go native.go compression.go  record batches
+//	segment.go id.go producer.go                 the stored format, message ids, the sequence rule
+//	reader.go read.go tail.go waiters.go watch.go  reading
+//	offsets.go     offsets by time and epoch, committed positions
+//	pop.go ack.go  leased batches
+//	brokers.go     this process among its peers
+//	retention.go   bounded steps of forgetting
+//	names.go partitioner.go metrics.go
 package queen

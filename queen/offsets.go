@@ -1,6 +1,13 @@
 package queen
 
-import "time"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"queenmq/store"
+)
 
 // The special timestamps of OffsetQuery (Kafka's ListOffsets).
 const (
@@ -52,4 +59,269 @@ type Cursor struct {
 type ProducerID struct {
 	ID    int64
 	Epoch int16
+}
+
+// Offsets answers one OffsetAnswer per query, from the database.
+func (e *Engine) Offsets(ctx context.Context, qs []OffsetQuery) ([]OffsetAnswer, error) {
+	e.meetIncarnation()
+	out := make([]OffsetAnswer, len(qs))
+	parts := make([]*partition, len(qs))
+	var ids []int64
+	for i, q := range qs {
+		out[i] = OffsetAnswer{Offset: -1, Timestamp: -1, Epoch: -1}
+		p, err := e.catalog.partition(ctx, q.Partition)
+		if err == nil {
+			err = e.checkEpoch(q.CurrentEpoch)
+		}
+		if err != nil {
+			out[i].Err = err
+			continue
+		}
+		parts[i] = p
+		ids = append(ids, p.id)
+	}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	marks, err := e.db.Marks(ctx, ids)
+	if err != nil {
+		return nil, storeError("list offsets", err)
+	}
+	k := 0
+	for i, p := range parts {
+		if p == nil {
+			continue
+		}
+		m := marks[k]
+		k++
+		if !m.Found {
+			e.catalog.drop(p.queue)
+			out[i].Err = unknownQueue(qs[i].Partition.Queue)
+			continue
+		}
+		p.seen(m.Incarnation, m.LogStart, m.NextOffset)
+		if out[i], err = e.offsetAt(ctx, p, qs[i].Timestamp, m); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (e *Engine) offsetAt(ctx context.Context, p *partition, at int64, m store.Mark) (OffsetAnswer, error) {
+	a := OffsetAnswer{Offset: -1, Timestamp: -1, Epoch: -1}
+	epoch := e.db.Incarnation().Epoch
+	switch {
+	case at == AtEnd:
+		a.Offset, a.Epoch = m.NextOffset, epoch
+		return a, nil
+	case at == AtStart:
+		a.Offset, a.Epoch = m.LogStart, epoch
+		return a, nil
+	case at == AtMaxTimestamp:
+		row, err := e.db.MaxTimestampSegment(ctx, p.id)
+		if errors.Is(err, store.ErrNotFound) {
+			return a, nil
+		}
+		if err != nil {
+			return a, storeError("find the newest timestamp", err)
+		}
+		seg, err := loadRow(row)
+		if err != nil {
+			return a, err
+		}
+		a.Offset, a.Timestamp, err = seg.maxTimestamp()
+		a.Epoch = seg.epoch
+		return a, err
+	case at < 0:
+		a.Err = fmt.Errorf("%w: timestamp %d has no meaning", ErrInvalidRequest, at)
+		return a, nil
+	}
+	// The running maximum is monotone, so the first segment whose maximum
+	// reaches the time holds the first record that does.
+	row, err := e.db.SegmentAtTime(ctx, p.id, at)
+	for {
+		if errors.Is(err, store.ErrNotFound) {
+			return a, nil
+		}
+		if err != nil {
+			return a, storeError("find a timestamp", err)
+		}
+		seg, err := loadRow(row)
+		if err != nil {
+			return a, err
+		}
+		off, ts, ok, err := seg.findTimestamp(at)
+		if err != nil {
+			return a, err
+		}
+		if ok && off >= m.LogStart {
+			a.Offset, a.Timestamp, a.Epoch = off, ts, seg.epoch
+			return a, nil
+		}
+		// The maximum stems from a record below the log start: look on.
+		reads, err := e.db.Read(ctx, []store.ReadSpan{{Partition: p.id, Offset: seg.end + 1, MaxBytes: 1}}, 1)
+		if err != nil {
+			return a, storeError("find a timestamp", err)
+		}
+		if len(reads[0].Segments) == 0 {
+			return a, nil
+		}
+		row = reads[0].Segments[0]
+	}
+}
+
+// EpochEnds answers one EpochAnswer per query, from the database.
+func (e *Engine) EpochEnds(ctx context.Context, qs []EpochQuery) ([]EpochAnswer, error) {
+	e.meetIncarnation()
+	out := make([]EpochAnswer, len(qs))
+	for i, q := range qs {
+		out[i].End = EpochEnd{Epoch: -1, EndOffset: -1}
+		p, err := e.catalog.partition(ctx, q.Partition)
+		if err == nil {
+			err = e.checkEpoch(q.CurrentEpoch)
+		}
+		if err != nil {
+			out[i].Err = err
+			continue
+		}
+		if q.Epoch < 0 || q.Epoch > e.db.Incarnation().Epoch {
+			continue // unknown to us: −1, as Kafka answers
+		}
+		end, ok, err := e.epochEnd(ctx, p, q.Epoch)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out[i].End = end
+		}
+	}
+	return out, nil
+}
+
+// epochEnd is the largest epoch of the log at or below the one asked, and
+// where it ended. The current epoch ends at the log's end, also while empty.
+func (e *Engine) epochEnd(ctx context.Context, p *partition, epoch int32) (EpochEnd, bool, error) {
+	if epoch == e.db.Incarnation().Epoch {
+		ms, err := e.db.Marks(ctx, []int64{p.id})
+		if err != nil {
+			return EpochEnd{}, false, storeError("read the log's end", err)
+		}
+		return EpochEnd{Epoch: epoch, EndOffset: ms[0].NextOffset}, ms[0].Found, nil
+	}
+	found, end, ok, err := e.db.EpochEnd(ctx, p.id, epoch)
+	if err != nil {
+		return EpochEnd{}, false, storeError("find the end of an epoch", err)
+	}
+	return EpochEnd{Epoch: found, EndOffset: end}, ok, nil
+}
+
+// NewProducer gives an idempotent producer an id that was never given before.
+func (e *Engine) NewProducer(ctx context.Context) (ProducerID, error) {
+	id, err := e.db.NewProducerID(ctx)
+	if err != nil {
+		return ProducerID{}, storeError("new producer id", err)
+	}
+	return ProducerID{ID: id}, nil
+}
+
+// MetadataBytesMax bounds the text stored with a committed offset, as Kafka's
+// offset.metadata.max.bytes does.
+const MetadataBytesMax = 4096
+
+// CommitOffsets stores a group's positions in one call; the answers carry Err
+// per partition. What is refused does not keep the rest from being stored.
+func (e *Engine) CommitOffsets(ctx context.Context, group string, cs []Cursor) ([]Cursor, error) {
+	if err := ValidateName("group", group); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidGroup, err)
+	}
+	out := make([]Cursor, len(cs))
+	rows := make([]store.CursorRow, 0, len(cs))
+	index := make([]int, 0, len(cs))
+	for i, c := range cs {
+		out[i] = c
+		p, err := e.catalog.partition(ctx, c.Partition)
+		switch {
+		case err != nil:
+			out[i].Err = err
+		case len(c.Metadata) > MetadataBytesMax:
+			out[i].Err = fmt.Errorf("%w: %d bytes, at most %d are stored", ErrMetadataTooLarge, len(c.Metadata), MetadataBytesMax)
+		case c.Offset < 0:
+			out[i].Err = fmt.Errorf("%w: offset %d", ErrOffsetOutOfRange, c.Offset)
+		default:
+			rows = append(rows, store.CursorRow{
+				Partition: p.id, Offset: c.Offset, Epoch: c.Epoch, Metadata: []byte(c.Metadata),
+			})
+			index = append(index, i)
+		}
+	}
+	if len(rows) == 0 {
+		return out, nil
+	}
+	gone, err := e.db.CommitCursors(ctx, group, rows)
+	if err != nil {
+		return nil, storeError("commit offsets", err)
+	}
+	for k, i := range index {
+		if gone[k] {
+			out[i].Err = unknownQueue(cs[i].Partition.Queue)
+		}
+	}
+	return out, nil
+}
+
+// FetchOffsets reads a group's positions; nil refs means all of them. A
+// partition without one is answered with offset −1.
+func (e *Engine) FetchOffsets(ctx context.Context, group string, refs []PartitionRef) ([]Cursor, error) {
+	if refs == nil {
+		return e.allOffsets(ctx, group)
+	}
+	out := make([]Cursor, len(refs))
+	parts := make([]*partition, len(refs))
+	ids := make([]int64, 0, len(refs))
+	for i, r := range refs {
+		out[i] = Cursor{Partition: r, Offset: -1, Epoch: -1}
+		p, err := e.catalog.partition(ctx, r)
+		if err != nil {
+			out[i].Err = err
+			continue
+		}
+		parts[i] = p
+		ids = append(ids, p.id)
+	}
+	rows, err := e.db.Cursors(ctx, group, ids)
+	if err != nil {
+		return nil, storeError("fetch offsets", err)
+	}
+	at := make(map[int64]store.CursorRow, len(rows))
+	for _, r := range rows {
+		at[r.Partition] = r
+	}
+	for i, p := range parts {
+		if p == nil {
+			continue
+		}
+		if r, ok := at[p.id]; ok {
+			out[i] = cursorOf(p.ref(), r)
+		}
+	}
+	return out, nil
+}
+
+func (e *Engine) allOffsets(ctx context.Context, group string) ([]Cursor, error) {
+	rows, err := e.db.Cursors(ctx, group, nil)
+	if err != nil {
+		return nil, storeError("fetch offsets", err)
+	}
+	out := make([]Cursor, 0, len(rows))
+	for _, r := range rows {
+		ref := PartitionRef{Queue: QueueRef{Name: r.Queue, TopicID: r.TopicID}, Number: int32(r.Number)}
+		out = append(out, cursorOf(ref, r))
+	}
+	return out, nil
+}
+
+func cursorOf(ref PartitionRef, r store.CursorRow) Cursor {
+	return Cursor{
+		Partition: ref, Offset: r.Offset, Epoch: r.Epoch, Metadata: string(r.Metadata), CommittedAt: r.CommittedAt,
+	}
 }

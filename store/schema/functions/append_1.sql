@@ -210,8 +210,9 @@ BEGIN
                         IF v_verdict = 0 THEN
                             v_byte := v_state.last_seqs[cardinality(v_state.last_seqs)];
                             IF v_first <> ((v_byte::bigint + 1) & 2147483647)::integer THEN
-                                -- Behind what was stored (by less than half the number space): an old resend.
-                                IF ((v_byte::bigint - v_last) & 2147483647) < 1073741824 THEN
+                                -- Only before all of five remembered ones is it surely an old resend.
+                                v_byte := ((v_state.first_seqs[1]::bigint - v_last) & 2147483647)::integer;
+                                IF cardinality(v_state.first_seqs) >= 5 AND v_byte BETWEEN 1 AND 1073741823 THEN
                                     v_verdict := 4;
                                 ELSE
                                     v_verdict := 2;

@@ -1,0 +1,154 @@
+package queen
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"queenmq/store"
+)
+
+// BrokerConfig is how this process presents itself.
+type BrokerConfig struct {
+	// ID asks for a broker id; −1 takes the lowest free one, from 1.
+	ID int32
+	// Instance is this process's identity; Predecessor is the one that last used
+	// the same data folder, whose id may be taken over at once.
+	Instance, Predecessor uuid.UUID
+	Host                  string // as clients reach it
+	Port                  int32
+	Version               string
+}
+
+// brokers keeps this process registered and knows its live peers.
+type brokers struct {
+	db    *store.DB
+	cfg   BrokerConfig
+	log   *slog.Logger
+	every time.Duration
+
+	mu   sync.RWMutex
+	self int32
+	live []store.BrokerRow // ordered by id
+}
+
+// heartbeatEvery is how often a broker says that it lives; the database calls
+// it dead after five of these.
+const heartbeatEvery = time.Second
+
+func openBrokers(ctx context.Context, cfg Config) (*brokers, error) {
+	b := &brokers{db: cfg.DB, cfg: cfg.Broker, log: cfg.Log, every: heartbeatEvery}
+	if b.cfg.Instance == uuid.Nil {
+		b.cfg.Instance = uuid.New()
+	}
+	if err := b.register(ctx, b.cfg.ID); err != nil {
+		return nil, err
+	}
+	if err := b.look(ctx); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *brokers) register(ctx context.Context, wanted int32) error {
+	id, err := b.db.Register(ctx, store.BrokerRow{
+		Instance: b.cfg.Instance, Host: b.cfg.Host, Port: b.cfg.Port, Version: b.cfg.Version,
+	}, wanted, b.cfg.Predecessor)
+	if err != nil {
+		return fmt.Errorf("register this broker: %w", err)
+	}
+	b.mu.Lock()
+	b.self = id
+	b.mu.Unlock()
+	return nil
+}
+
+// look reads the list of live brokers.
+func (b *brokers) look(ctx context.Context) error {
+	live, err := b.db.LiveBrokers(ctx)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.live = live
+	b.mu.Unlock()
+	return nil
+}
+
+// beat says that this broker lives. Where its row is gone (it was paused and
+// its id given away), it registers anew.
+func (b *brokers) beat(ctx context.Context) error {
+	b.mu.RLock()
+	self := b.self
+	b.mu.RUnlock()
+	ok, err := b.db.Heartbeat(ctx, self, b.cfg.Instance)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		b.log.Warn("this broker was taken for dead; registering again", "id", self)
+		return b.register(ctx, -1)
+	}
+	return nil
+}
+
+func (b *brokers) run(ctx context.Context) {
+	t := time.NewTicker(b.every)
+	defer t.Stop()
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		call, cancel := context.WithTimeout(ctx, 3*b.every)
+		err := b.beat(call)
+		if err == nil {
+			err = b.look(call)
+		}
+		cancel()
+		if err != nil && ctx.Err() == nil && time.Since(last) >= time.Second {
+			last = time.Now()
+			b.log.Warn("heartbeat failed; will retry", "error", err)
+		}
+	}
+}
+
+// alone says whether no other broker is alive.
+func (b *brokers) alone() bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return len(b.live) <= 1
+}
+
+// cluster answers from memory. The coordinator of the consumer groups is the
+// live broker with the lowest id: every broker names the same one.
+func (b *brokers) cluster() Cluster {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	inc := b.db.Incarnation()
+	c := Cluster{ID: base64.RawURLEncoding.EncodeToString(inc.ClusterID[:]), Self: b.self, Epoch: inc.Epoch}
+	seen := false
+	for _, r := range b.live {
+		c.Brokers = append(c.Brokers, Broker{ID: r.ID, Host: r.Host, Port: r.Port, Coordinator: len(c.Brokers) == 0})
+		seen = seen || r.ID == b.self
+	}
+	if !seen { // our own heartbeat is late: we still serve
+		c.Brokers = append(c.Brokers, Broker{ID: b.self, Host: b.cfg.Host, Port: b.cfg.Port, Coordinator: len(c.Brokers) == 0})
+	}
+	return c
+}
+
+// close takes this broker off the list.
+func (b *brokers) close(ctx context.Context) error {
+	if err := b.db.Unregister(ctx, b.self, b.cfg.Instance); err != nil {
+		return fmt.Errorf("unregister this broker: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package queen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"queenmq/store"
+)
+
+// Config is how an Engine is opened. Zero values mean the defaults named.
+type Config struct {
+	DB  *store.DB
+	Log *slog.Logger
+	// Registry takes the engine's metrics; nil: they are counted and not shown.
+	Registry prometheus.Registerer
+
+	// Broker is how this process presents itself to clients and peers.
+	Broker BrokerConfig
+
+	Flushers            int           // goroutines that flush; default 4
+	BundlePartitionsMax int           // partitions in one call; default 16
+	BundleBytesMax      int           // bytes in one call; default 4 MiB
+	SegmentBytesMax     int           // bytes in one segment, or one batch; default 1 MiB
+	PendingBytesMax     int           // bytes accepted and not yet stored; default 128 MiB; then callers wait
+	WriteTimeout        time.Duration // from acceptance to an outcome; default 10 s
+	CallTimeout         time.Duration // of one database call; default 8 s
+	RetryMin, RetryMax  time.Duration // between attempts; defaults 5 ms, 500 ms
+
+	DecompressedBytesMax int // of one record batch; default 64 MiB
+	TailBytesMax         int64
+	ReadBytesMax         int // of one reply; default 64 MiB
+
+	WaitersMax           int           // readers waiting, counted once per partition; default 1,000,000; then reads are refused
+	CatalogPartitionsMax int           // cached; default 200,000
+	CatalogEvery         time.Duration // poll of the catalog version; default 500 ms
+	PollMin, PollMax     time.Duration // poll of other brokers' writes; defaults 3 ms, 100 ms
+	WatchFor             time.Duration // how long a partition is polled after its last waiter; default 10 s
+	RetentionEvery       time.Duration // pause between rounds of retention; default 5 s
+}
+
+func (c Config) withDefaults() Config {
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	dur := func(p *time.Duration, v time.Duration) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	def(&c.Flushers, 4)
+	def(&c.BundlePartitionsMax, 16)
+	def(&c.BundleBytesMax, 4<<20)
+	def(&c.SegmentBytesMax, 1<<20)
+	def(&c.PendingBytesMax, 128<<20)
+	def(&c.DecompressedBytesMax, 64<<20)
+	def(&c.ReadBytesMax, 64<<20)
+	def(&c.WaitersMax, 1_000_000)
+	def(&c.CatalogPartitionsMax, 200_000)
+	dur(&c.WriteTimeout, 10*time.Second)
+	dur(&c.CallTimeout, 8*time.Second)
+	dur(&c.RetryMin, 5*time.Millisecond)
+	dur(&c.RetryMax, 500*time.Millisecond)
+	dur(&c.CatalogEvery, 500*time.Millisecond)
+	dur(&c.PollMin, 3*time.Millisecond)
+	dur(&c.PollMax, 100*time.Millisecond)
+	dur(&c.WatchFor, 10*time.Second)
+	dur(&c.RetentionEvery, 5*time.Second)
+	if c.TailBytesMax == 0 {
+		c.TailBytesMax = 64 << 20
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.DB == nil:
+		return errors.New("queen: Config.DB is missing")
+	case c.Flushers < 1 || c.Flushers > 64:
+		return fmt.Errorf("queen: Config.Flushers is %d, must be 1 to 64", c.Flushers)
+	case c.BundlePartitionsMax < 1 || c.BundlePartitionsMax > 1024:
+		return fmt.Errorf("queen: Config.BundlePartitionsMax is %d, must be 1 to 1024", c.BundlePartitionsMax)
+	case c.SegmentBytesMax < 1<<10 || c.SegmentBytesMax > 64<<20:
+		return fmt.Errorf("queen: Config.SegmentBytesMax is %d, must be 1 KiB to 64 MiB", c.SegmentBytesMax)
+	}
+	return nil
+}
+
+// Engine is the room behind both doors. Open starts its goroutines, which are
+// listed there; Close ends them.
+type Engine struct {
+	cfg         Config
+	db          *store.DB
+	log         *slog.Logger
+	catalog     *catalog
+	writer      *writer
+	tail        *tail
+	waiters     *waiters
+	brokers     *brokers
+	metrics     *metrics
+	watches     *watchSet
+	incarnation incarnation
+
+	stopping chan struct{} // closed by Interrupt
+	stopOnce sync.Once
+
+	ctx    context.Context // ends with Close; the parent of background work only
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup
+}
+
+// Open registers this broker and starts the engine. The database must be
+// migrated. ctx bounds the opening only.
+func Open(ctx context.Context, cfg Config) (*Engine, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		cfg: cfg, db: cfg.DB, log: cfg.Log,
+		catalog:  newCatalog(cfg.DB, cfg.CatalogPartitionsMax),
+		tail:     newTail(cfg.TailBytesMax),
+		waiters:  newWaiters(cfg.WaitersMax),
+		metrics:  newMetrics(cfg.Registry),
+		stopping: make(chan struct{}),
+		watches:  &watchSet{m: map[*partition]struct{}{}},
+	}
+	e.ctx, e.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	e.writer = &writer{
+		db: cfg.DB, cfg: cfg, log: cfg.Log, catalog: e.catalog, tail: e.tail, waiters: e.waiters,
+		budget: newBudget(cfg.PendingBytesMax), metrics: e.metrics, redirect: e.redirect,
+		wake: make(chan struct{}, cfg.Flushers), idle: make(chan struct{}),
+	}
+	var err error
+	if e.brokers, err = openBrokers(ctx, cfg); err != nil {
+		return nil, err
+	}
+	e.meetIncarnation()
+
+	for range cfg.Flushers {
+		e.wg.Go(func() { e.writer.run(e.ctx) })
+	}
+	e.wg.Go(func() { e.brokers.run(e.ctx) })
+	e.wg.Go(func() { e.catalog.run(e.ctx, cfg.CatalogEvery, e.failed("refresh catalog")) })
+	e.wg.Go(func() { e.poll(e.ctx) })
+	e.wg.Go(func() { e.retain(e.ctx) })
+	return e, nil
+}
+
+// Close finishes what was accepted, until ctx ends, then stops. Doors must have
+// stopped calling.
+func (e *Engine) Close(ctx context.Context) error {
+	e.Interrupt()
+	err := e.writer.close(ctx)
+	e.cancel(ErrClosing)
+	e.wg.Wait()
+	return errors.Join(err, e.brokers.close(ctx))
+}
+
+// Interrupt ends all waiting reads at once, so that doors can shut down.
+func (e *Engine) Interrupt() { e.stopOnce.Do(func() { close(e.stopping) }) }
+
+// Ready tells whether the database answers and takes writes.
+func (e *Engine) Ready(ctx context.Context) error {
+	if err := e.brokers.beat(ctx); err != nil {
+		return storeError("heartbeat", err)
+	}
+	return nil
+}
+
+// Cluster answers from memory.
+func (e *Engine) Cluster() Cluster { return e.brokers.cluster() }
+
+// failed logs a background error, once a second at most per task.
+func (e *Engine) failed(task string) func(error) {
+	var last time.Time
+	return func(err error) {
+		if time.Since(last) >= time.Second {
+			last = time.Now()
+			e.log.Warn(task+" failed; will retry", "error", err)
+		}
+	}
+}
+
+// storeError translates an error of the ledger into one of Errors.
+func storeError(verb string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrOutcomeUnknown):
+		return fmt.Errorf("%s: %w: %w", verb, ErrOutcomeUnknown, err)
+	case errors.Is(err, store.ErrStorageFull):
+		return fmt.Errorf("%s: %w: %w", verb, ErrStorageFull, err)
+	default:
+		// Also what we did not foresee: it was rolled back, and a retry is right.
+		return fmt.Errorf("%s: %w: %w", verb, ErrUnavailable, err)
+	}
+}

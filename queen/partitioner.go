@@ -1,0 +1,43 @@
+package queen
+
+import (
+	"encoding/binary"
+
+	"queenmq/dedup"
+)
+
+// keyPartition is where Kafka's clients send a record with this key: murmur2
+// of the key, its sign bit cleared, modulo the number of partitions
+// (org.apache.kafka.clients.producer.internals.BuiltInPartitioner).
+func keyPartition(key []byte, n int) int {
+	return int(murmur2(key)&0x7fffffff) % n
+}
+
+// idPartition spreads ids: a retry carries the id and meets its original.
+func idPartition(h dedup.Hash, n int) int {
+	return int(binary.BigEndian.Uint64(h[:8]) % uint64(n))
+}
+
+// murmur2 is Austin Appleby's MurmurHash2 with the seed Kafka uses.
+func murmur2(b []byte) uint32 {
+	const m, r = 0x5bd1e995, 24
+	h := uint32(0x9747b28c) ^ uint32(len(b))
+	for len(b) >= 4 {
+		k := binary.LittleEndian.Uint32(b) * m
+		k = (k ^ k>>r) * m
+		h = h*m ^ k
+		b = b[4:]
+	}
+	switch len(b) {
+	case 3:
+		h ^= uint32(b[2]) << 16
+		fallthrough
+	case 2:
+		h ^= uint32(b[1]) << 8
+		fallthrough
+	case 1:
+		h = (h ^ uint32(b[0])) * m
+	}
+	h = (h ^ h>>13) * m
+	return h ^ h>>15
+}

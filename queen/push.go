@@ -1,0 +1,227 @@
+package queen
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+
+	"queenmq/dedup"
+)
+
+// IDBytesMax bounds a client's id (transactionId).
+const IDBytesMax = 65_535
+
+// push is one call of Push: it is done when no item is open.
+type push struct {
+	open atomic.Int64
+	done chan struct{}
+}
+
+func (p *push) finish() {
+	if p.open.Add(-1) == 0 {
+		close(p.done)
+	}
+}
+
+func (it *pushItem) settle(s PushStatus, id uuid.UUID, offset int64, err error) {
+	if it.settled {
+		panic("BUG: a message settled twice")
+	}
+	it.settled = true
+	it.out.Status, it.out.MessageID, it.out.Offset, it.out.Err = s, id, offset, err
+	if it.msg.ID == nil && s != Failed {
+		it.out.TransactionID = []byte(id.String())
+	}
+	it.push.finish()
+}
+
+// Push stores messages and answers one Pushed per message, in order. The
+// first of equal (queue, partition, id) wins, whatever the window; later ones
+// answer duplicate with its outcome. It returns when every message has an
+// outcome, or when ctx ends, with ErrOutcomeUnknown for those that have none.
+func (e *Engine) Push(ctx context.Context, msgs []Message) []Pushed {
+	out := make([]Pushed, len(msgs))
+	pu := &push{done: make(chan struct{})}
+	pu.open.Store(1) // ours, until all are enqueued
+	var firsts dedup.Firsts
+	type target struct {
+		p     *partition
+		items []*pushItem
+	}
+	var order []*target
+	byPartition := map[*partition]*target{}
+	leader := make([]int, len(msgs))
+	size := 0
+	for i := range msgs {
+		m := &msgs[i]
+		leader[i] = i
+		out[i] = Pushed{Status: Failed, TransactionID: m.ID, Partition: m.Partition, Offset: -1}
+		p, err := e.pushTarget(ctx, m)
+		if err != nil {
+			out[i].Err = err
+			continue
+		}
+		out[i].Partition = p.name
+		if l, follows := firsts.Lead(m.Queue, p.name, m.ID, i); follows {
+			leader[i] = l
+			continue
+		}
+		it := &pushItem{msg: m, out: &out[i], push: pu}
+		if m.ID != nil {
+			it.hash = dedup.Of(m.ID)
+			it.hi, it.lo, it.uid = ParseID(m.ID)
+		}
+		t := byPartition[p]
+		if t == nil {
+			t = &target{p: p}
+			byPartition[p] = t
+			order = append(order, t)
+		}
+		t.items = append(t.items, it)
+		size += nativeSize(m)
+	}
+	if size > 0 {
+		if err := e.writer.budget.acquire(ctx, size); err != nil {
+			for _, t := range order {
+				for _, it := range t.items {
+					it.out.Err = err
+				}
+			}
+			order, size = nil, 0
+		}
+	}
+	for _, t := range order {
+		pu.open.Add(int64(len(t.items)))
+	}
+	for _, t := range order {
+		e.enqueuePush(t.p, t.items)
+	}
+	pu.finish()
+	select {
+	case <-pu.done:
+		e.writer.budget.release(size)
+	case <-ctx.Done():
+		// The write goes on; its outcome is what a retry will be told.
+		go func() { <-pu.done; e.writer.budget.release(size) }()
+		lost := make([]Pushed, len(msgs))
+		for i := range lost {
+			lost[i] = Pushed{
+				Status: Failed, TransactionID: msgs[i].ID, Partition: msgs[i].Partition, Offset: -1,
+				Err: fmt.Errorf("%w: the request ended first; retry", ErrOutcomeUnknown),
+			}
+		}
+		return lost
+	}
+	for i, l := range leader {
+		if l == i {
+			continue
+		}
+		out[i] = out[l]
+		if out[l].Status == Queued {
+			out[i].Status = Duplicate
+		}
+		e.metrics.folded.Inc()
+	}
+	return out
+}
+
+// enqueuePush cuts one push's messages for a partition into entries of at most a segment.
+func (e *Engine) enqueuePush(p *partition, items []*pushItem) {
+	for len(items) > 0 {
+		n, size := 0, 0
+		for n < len(items) {
+			s := nativeSize(items[n].msg)
+			if n > 0 && size+s > e.cfg.SegmentBytesMax {
+				break
+			}
+			size += s
+			n++
+		}
+		e.writer.enqueue(p, &entry{items: items[:n:n], ref: QueueRef{Name: items[0].msg.Queue}})
+		items = items[n:]
+	}
+}
+
+// pushTarget validates a message and finds its partition.
+func (e *Engine) pushTarget(ctx context.Context, m *Message) (*partition, error) {
+	if err := ValidateName("queue", m.Queue); err != nil {
+		return nil, err
+	}
+	if m.Partition != "" {
+		if err := ValidateName("partition", m.Partition); err != nil {
+			return nil, err
+		}
+	}
+	if m.ID != nil && (len(m.ID) == 0 || len(m.ID) > IDBytesMax) {
+		return nil, fmt.Errorf("%w: a transactionId has 1 to %d bytes, this one has %d; leave it out to have one minted",
+			ErrInvalidRequest, IDBytesMax, len(m.ID))
+	}
+	p, err := e.choosePartition(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	if limit := p.queue.describe().Options.MaxMessageBytes; nativeSize(m) > limit {
+		return nil, fmt.Errorf("%w: the message takes %d bytes as a record batch, queue %q allows %d (maxMessageBytes)",
+			ErrTooLarge, nativeSize(m), m.Queue, limit)
+	}
+	return p, nil
+}
+
+// choosePartition picks by name; in a fixed queue without a name by key as
+// Kafka's clients do, else by id so that a retry meets its original, else in turn.
+func (e *Engine) choosePartition(ctx context.Context, m *Message) (*partition, error) {
+	name := m.Partition
+	if name == "" {
+		q, err := e.catalog.queue(ctx, QueueRef{Name: m.Queue})
+		if err == nil && q.describe().Fixed {
+			n := q.size()
+			var i int
+			switch {
+			case n == 0:
+				return nil, fmt.Errorf("%w: %q has no partitions", ErrUnknownPartition, m.Queue)
+			case m.Key != nil:
+				i = keyPartition(m.Key, n)
+			case m.ID != nil:
+				i = idPartition(dedup.Of(m.ID), n)
+			default:
+				i = int(q.turn.Add(1) % uint32(n))
+			}
+			return e.catalog.named(ctx, m.Queue, strconv.Itoa(i))
+		}
+		name = DefaultPartition
+	}
+	return e.catalog.named(ctx, m.Queue, name)
+}
+
+// redirect hands an entry whose queue was deleted to the queue that has its
+// name now, once.
+func (e *Engine) redirect(en *entry) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), e.cfg.WriteTimeout)
+	defer cancel()
+	if en.batch != nil {
+		p, err := e.catalog.partition(ctx, PartitionRef{Queue: QueueRef{Name: en.ref.Name}, Number: en.number})
+		if err != nil {
+			e.writer.failEntry(en, err)
+			return
+		}
+		e.writer.enqueue(p, en)
+		return
+	}
+	open := en.items[:0:0]
+	for _, it := range en.items {
+		if !it.settled {
+			open = append(open, it)
+		}
+	}
+	for _, it := range open {
+		p, err := e.choosePartition(ctx, it.msg)
+		if err != nil {
+			it.settle(Failed, uuid.UUID{}, -1, err)
+			continue
+		}
+		e.writer.enqueue(p, &entry{items: []*pushItem{it}, ref: en.ref, retried: true})
+	}
+}

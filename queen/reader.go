@@ -1,0 +1,346 @@
+package queen
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"queenmq/store"
+)
+
+// readState is one item of a read on its way, and its answer so far.
+type readState struct {
+	p      *partition // nil: refused, answer has the error
+	item   ReadItem
+	answer ReadAnswer
+	segs   []*segment // that the answer's batches lie in
+}
+
+// give takes whole batches from segs, in order, up to limit bytes; first lets
+// the first one through whatever its size. It returns the bytes taken.
+func (s *readState) give(segs []*segment, limit int, first bool) int {
+	n := 0
+	for _, seg := range segs {
+		before := len(s.answer.Batches)
+		var size int
+		var all bool
+		s.answer.Batches, size, all = seg.appendFrom(s.answer.Batches, s.item.Offset, limit-n, first)
+		if len(s.answer.Batches) > before {
+			s.segs = append(s.segs, seg)
+			first = false
+		}
+		n += size
+		if !all {
+			break // what follows must not be given without what was left out
+		}
+	}
+	return n
+}
+
+// Read answers one ReadAnswer per item, in order. It waits until MinBytes are
+// there, an item has an error, MaxWait passed, or ctx ended. What is there
+// may come from memory; that something is not there, from the database, or from
+// a mark that is being watched.
+func (e *Engine) Read(ctx context.Context, r ReadRequest) ([]ReadAnswer, error) {
+	items := make([]readState, len(r.Items))
+	for i, it := range r.Items {
+		p, err := e.catalog.partition(ctx, it.Partition)
+		if err == nil {
+			err = e.checkEpoch(it.CurrentEpoch)
+		}
+		items[i] = readState{p: p, item: it}
+		if err != nil {
+			items[i].p, items[i].answer = nil, noAnswer(err)
+		}
+	}
+	if err := e.read(ctx, items, r); err != nil {
+		return nil, err
+	}
+	out := make([]ReadAnswer, len(items))
+	for i := range items {
+		out[i] = items[i].answer
+	}
+	return out, nil
+}
+
+func noAnswer(err error) ReadAnswer {
+	return ReadAnswer{Err: err, LogStart: -1, HighWatermark: -1, LastStable: -1}
+}
+
+func (e *Engine) read(ctx context.Context, items []readState, r ReadRequest) error {
+	e.meetIncarnation()
+	bytesMax := min(r.MaxBytes, e.cfg.ReadBytesMax)
+	deadline := time.Now().Add(r.MaxWait)
+	for registered := (*waiter)(nil); ; {
+		n, bad, err := e.look(ctx, items, bytesMax)
+		if err != nil {
+			return err
+		}
+		left := time.Until(deadline)
+		if bad || n >= r.MinBytes || left <= 0 {
+			return nil
+		}
+		if registered == nil {
+			// Register, then look again, then wait: no write slips between.
+			if registered, err = e.watch(items); err != nil {
+				return err
+			}
+			defer registered.close()
+			continue
+		}
+		if more, err := e.await(ctx, registered, left); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// watch registers a waiter on the items' partitions and puts them into the poll.
+func (e *Engine) watch(items []readState) (*waiter, error) {
+	now := time.Now()
+	ids := make([]int64, 0, len(items))
+	for _, s := range items {
+		if s.p != nil {
+			e.watches.add(s.p, now)
+			ids = append(ids, s.p.id)
+		}
+	}
+	return e.waiters.register(ids)
+}
+
+// await waits for a wake-up. It reports false when there is nothing more to wait
+// for: the time is over, or the engine is closing. The error is ctx's.
+func (e *Engine) await(ctx context.Context, w *waiter, d time.Duration) (bool, error) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-w.wake:
+		return true, nil
+	case <-t.C:
+		return false, nil
+	case <-e.stopping:
+		return false, nil
+	case <-ctx.Done():
+		return false, fmt.Errorf("wait: %w", context.Cause(ctx))
+	}
+}
+
+// watched says whether other brokers' writes to p are being polled for, so
+// that its mark is at most one poll old.
+func (e *Engine) watched(p *partition) bool {
+	return time.Now().UnixNano()-p.waitedAt.Load() < int64(e.cfg.WatchFor)
+}
+
+// checkEpoch compares a client's leader epoch with ours; −1 is not checked.
+func (e *Engine) checkEpoch(epoch int32) error {
+	now := e.db.Incarnation().Epoch
+	switch {
+	case epoch < 0 || epoch == now:
+		return nil
+	case epoch < now:
+		return fmt.Errorf("%w: %d, the log is at %d; refresh metadata", ErrFencedEpoch, epoch, now)
+	default:
+		return fmt.Errorf("%w: %d, this broker knows %d", ErrUnknownEpoch, epoch, now)
+	}
+}
+
+// look answers the items once, from memory where it can. It returns the bytes
+// found and whether an item has an error.
+func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n int, bad bool, err error) {
+	epoch := e.db.Incarnation().Epoch
+	var spans []store.ReadSpan
+	var asked []*readState
+	for i := range items {
+		s := &items[i]
+		if s.p == nil {
+			bad = true
+			continue
+		}
+		s.answer, s.segs = ReadAnswer{}, nil
+		if last := s.item.LastFetchedEpoch; last >= 0 && last < epoch {
+			d, err := e.diverging(ctx, s)
+			if err != nil {
+				return 0, false, err
+			}
+			if d != nil {
+				s.answer = e.empty(s.p)
+				s.answer.Diverging = d
+				bad = true
+				continue
+			}
+		}
+		limit := min(s.item.MaxBytes, bytesMax-n)
+		m := s.p.marks()
+		here := m.known && m.epoch == epoch
+		switch {
+		case n > 0 && limit <= 0 && here:
+			s.answer = e.empty(s.p)
+			continue
+		case here && s.item.Offset < m.next:
+			// None where the tail ends below the mark: another broker wrote on.
+			if segs, _, ok := e.tail.segments(s.p.id, s.item.Offset, limit); ok && len(segs) > 0 {
+				s.answer = e.empty(s.p)
+				n += s.give(segs, limit, n == 0)
+				e.metrics.tailReads.Inc()
+				continue
+			}
+		case here && s.item.Offset == m.next && e.watched(s.p):
+			s.answer = e.empty(s.p)
+			continue
+		}
+		spans = append(spans, store.ReadSpan{Partition: s.p.id, Offset: s.item.Offset, MaxBytes: limit})
+		asked = append(asked, s)
+	}
+	if len(spans) == 0 {
+		return n, bad, nil
+	}
+	rows, err := e.db.Read(ctx, spans, max(bytesMax-n, 1))
+	if err != nil {
+		return 0, false, storeError("read", err)
+	}
+	e.metrics.storeReads.Add(float64(len(spans)))
+	for k, s := range asked {
+		got, err := e.take(s, rows[k], min(s.item.MaxBytes, bytesMax-n), n == 0)
+		if err != nil {
+			return 0, false, err
+		}
+		n += got
+		bad = bad || s.answer.Err != nil
+	}
+	return n, bad, nil
+}
+
+// empty is the answer where nothing is given, with the marks remembered.
+func (e *Engine) empty(p *partition) ReadAnswer {
+	m := p.marks()
+	if !m.known {
+		return ReadAnswer{LogStart: -1, HighWatermark: -1, LastStable: -1}
+	}
+	return ReadAnswer{LogStart: m.logStart, HighWatermark: m.next, LastStable: m.next}
+}
+
+// take makes an item's answer of what the database said; it returns the bytes given.
+func (e *Engine) take(s *readState, r store.SpanRead, limit int, first bool) (int, error) {
+	if !r.Found {
+		e.catalog.drop(s.p.queue)
+		s.answer = noAnswer(unknownQueue(s.item.Partition.Queue))
+		return 0, nil
+	}
+	s.p.seen(r.Incarnation, r.LogStart, r.NextOffset)
+	s.answer = ReadAnswer{LogStart: r.LogStart, HighWatermark: r.NextOffset, LastStable: r.NextOffset}
+	if s.item.Offset < r.LogStart || s.item.Offset > r.NextOffset {
+		s.answer.Err = fmt.Errorf("%w: offset %d, the log has %d to %d", ErrOffsetOutOfRange, s.item.Offset, r.LogStart, r.NextOffset)
+		return 0, nil
+	}
+	segs := make([]*segment, 0, len(r.Segments))
+	for _, row := range r.Segments {
+		seg, err := loadRow(row)
+		if err != nil {
+			return 0, err
+		}
+		segs = append(segs, seg)
+		if seg.end == r.NextOffset-1 {
+			e.tail.add(s.p.id, seg) // the newest: others at the end find it in memory
+		}
+	}
+	return s.give(segs, limit, first), nil
+}
+
+func loadRow(r store.SegmentRow) (*segment, error) {
+	seg, err := loadSegment(r.Base, r.End, r.Epoch, r.CreatedAt, r.Header, r.Data)
+	if err != nil {
+		return nil, fmt.Errorf("load segment %d of partition %d: %w", r.End, r.Partition, err)
+	}
+	return seg, nil
+}
+
+// diverging tells where the client's log left ours, if it did (KIP-595): the
+// epoch of its last record ended below the offset it asks for.
+func (e *Engine) diverging(ctx context.Context, s *readState) (*EpochEnd, error) {
+	end, ok, err := e.epochEnd(ctx, s.p, s.item.LastFetchedEpoch)
+	if err != nil {
+		return nil, err
+	}
+	if ok && (end.Epoch < s.item.LastFetchedEpoch || end.EndOffset < s.item.Offset) {
+		return &end, nil
+	}
+	return nil, nil //nolint:nilnil // no divergence is an answer
+}
+
+// Fetch answers one Fetched per item, decoded, waiting as the request says. It moves no position.
+func (e *Engine) Fetch(ctx context.Context, r FetchRequest) ([]Fetched, error) {
+	items := make([]readState, len(r.Items))
+	for i, it := range r.Items {
+		p, err := e.lookupNamed(ctx, it.Queue, it.Partition)
+		items[i] = readState{p: p, item: ReadItem{Offset: it.Offset, MaxBytes: it.MaxBytes, CurrentEpoch: -1, LastFetchedEpoch: -1}}
+		if err != nil {
+			items[i].p, items[i].answer = nil, noAnswer(err)
+		}
+	}
+	if err := e.read(ctx, items, ReadRequest{MinBytes: r.MinBytes, MaxWait: r.MaxWait, MaxBytes: r.MaxBytes}); err != nil {
+		return nil, err
+	}
+	out := make([]Fetched, len(items))
+	for i := range items {
+		s := &items[i]
+		out[i] = Fetched{Err: s.answer.Err, LogStart: s.answer.LogStart, HighWatermark: s.answer.HighWatermark}
+		if n := len(s.answer.Batches); n > 0 {
+			var err error
+			if out[i].Messages, err = s.p.decode(s.segs, s.item.Offset, lastOffset(s.answer.Batches[n-1])); err != nil {
+				return nil, fmt.Errorf("fetch: %w", err)
+			}
+		}
+	}
+	return out, nil
+}
+
+// decode unpacks the messages of segs with offsets from … to.
+func (p *partition) decode(segs []*segment, from, to int64) ([]StoredMessage, error) {
+	var out []StoredMessage
+	for _, seg := range segs {
+		err := seg.messages(from, math.MaxInt, func(m StoredMessage) bool {
+			if m.Offset > to {
+				return false
+			}
+			m.Partition, m.PartitionID = p.name, p.id
+			out = append(out, m)
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// lastOffset is the last offset a patched batch consumes.
+func lastOffset(batch []byte) int64 {
+	return int64(binary.BigEndian.Uint64(batch)) + int64(int32(binary.BigEndian.Uint32(batch[batchAtLastDelta:])))
+}
+
+// lookupNamed finds a partition by name without making it.
+func (e *Engine) lookupNamed(ctx context.Context, queueName, name string) (*partition, error) {
+	if err := ValidateName("queue", queueName); err != nil {
+		return nil, err
+	}
+	if name == "" {
+		name = DefaultPartition
+	}
+	q, err := e.catalog.queue(ctx, QueueRef{Name: queueName})
+	if err != nil {
+		return nil, err
+	}
+	if p := q.named(name); p != nil {
+		return p, nil
+	}
+	if err := e.catalog.reload(ctx, q); err != nil {
+		return nil, err
+	}
+	if q = e.catalog.cached(QueueRef{Name: queueName}); q != nil {
+		if p := q.named(name); p != nil {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %q has no partition %q", ErrUnknownPartition, queueName, name)
+}

@@ -1,0 +1,85 @@
+package queen
+
+import (
+	"context"
+	"time"
+)
+
+// The bounds of one step of forgetting: each is one short autocommit call.
+const (
+	retentionPartitionsMax = 1000 // looked at in one statement
+	retentionRowsMax       = 500  // deleted in one call
+	sweepRowsMax           = 1000
+
+	sidecarSecondsMin = 900   // acknowledging by id needs the sidecar this long
+	producerSeconds   = 86400 // Kafka's producer.id.expiration.ms
+)
+
+// retain forgets, in rounds: segments past retention, sidecar rows past their
+// use, and what deleted queues left. Every broker does it; steps of two brokers
+// on one partition do no harm to each other.
+func (e *Engine) retain(ctx context.Context) {
+	failed := e.failed("retention")
+	for {
+		sleep(ctx, e.cfg.RetentionEvery)
+		if ctx.Err() != nil {
+			return
+		}
+		if err := e.retainOnce(ctx); err != nil && ctx.Err() == nil {
+			failed(err)
+		}
+	}
+}
+
+func (e *Engine) retainOnce(ctx context.Context) error {
+	for after := int64(0); ; {
+		due, err := e.db.RetentionDue(ctx, after, retentionPartitionsMax, retentionRowsMax, sidecarSecondsMin)
+		if err != nil {
+			return err
+		}
+		for _, d := range due {
+			after = d.Partition
+			if d.LogStart >= 0 {
+				// The mark first: from then on nobody reads what goes.
+				if _, err := e.db.RaiseLogStart(ctx, d.Partition, d.LogStart); err != nil {
+					return err
+				}
+				e.tail.forget(d.Partition)
+				if err := repeatStep(ctx, func() (int, error) {
+					return e.db.PurgeSegments(ctx, d.Partition, retentionRowsMax)
+				}); err != nil {
+					return err
+				}
+			}
+			if d.Sidecar {
+				if err := repeatStep(ctx, func() (int, error) {
+					return e.db.PurgeSidecar(ctx, d.Partition, retentionRowsMax, sidecarSecondsMin, producerSeconds)
+				}); err != nil {
+					return err
+				}
+			}
+		}
+		if len(due) < retentionPartitionsMax {
+			break
+		}
+	}
+	for ctx.Err() == nil {
+		done, err := e.db.SweepDeleted(ctx, sweepRowsMax)
+		if err != nil || done {
+			return err
+		}
+	}
+	return nil
+}
+
+// repeatStep repeats a bounded step while it finds a full load, leaving the
+// database a breath between.
+func repeatStep(ctx context.Context, step func() (int, error)) error {
+	for {
+		n, err := step()
+		if err != nil || n < retentionRowsMax || ctx.Err() != nil {
+			return err
+		}
+		sleep(ctx, 5*time.Millisecond)
+	}
+}

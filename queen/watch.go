@@ -1,0 +1,122 @@
+package queen
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// incarnation remembers which one the memory belongs to.
+type incarnation struct {
+	mu    sync.Mutex
+	epoch int32
+}
+
+// meetIncarnation forgets what was learned from another incarnation of the
+// database (failover, restore). It is called before memory is used; what a
+// write relies on is checked once more against its own connection.
+func (e *Engine) meetIncarnation() {
+	now := e.db.Incarnation().Epoch
+	e.incarnation.mu.Lock()
+	defer e.incarnation.mu.Unlock()
+	if now == e.incarnation.epoch {
+		return
+	}
+	if e.incarnation.epoch != 0 {
+		e.log.Warn("the database is another incarnation (failover or restore); memory dropped", "epoch", now)
+		e.tail.forgetAll()
+		e.catalog.forgetMarks()
+	}
+	e.incarnation.epoch = now
+}
+
+// poll looks for other brokers' writes to partitions that have waiters, or had
+// a short while ago. It is quick while it finds any, and slows down to PollMax;
+// alone in the cluster it stays slow. Local writes wake their readers directly.
+func (e *Engine) poll(ctx context.Context) {
+	every := e.cfg.PollMax
+	failed := e.failed("poll for other brokers' writes")
+	for {
+		sleep(ctx, every)
+		if ctx.Err() != nil {
+			return
+		}
+		e.meetIncarnation()
+		found, err := e.pollOnce(ctx)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				failed(err)
+			}
+			every = e.cfg.PollMax
+		case found:
+			every = e.cfg.PollMin
+		default:
+			every = min(every*2, e.cfg.PollMax)
+		}
+	}
+}
+
+// pollOnce compares the ends of watched partitions with what is remembered, and
+// wakes the readers of those that moved. It reports whether any did.
+func (e *Engine) pollOnce(ctx context.Context) (bool, error) {
+	// Longer than watched() trusts, so that a mark in use is always polled.
+	parts := e.watches.since(time.Now().Add(-2 * e.cfg.WatchFor))
+	if len(parts) == 0 {
+		return false, nil
+	}
+	ids := make([]int64, len(parts))
+	before := make([]mark, len(parts))
+	for i, p := range parts {
+		ids[i] = p.id
+		before[i] = p.marks()
+	}
+	rows, err := e.db.Marks(ctx, ids)
+	if err != nil {
+		return false, storeError("read the ends of logs", err)
+	}
+	found := false
+	for i, r := range rows {
+		p := parts[i]
+		if !r.Found {
+			e.catalog.drop(p.queue)
+			e.waiters.wake(p.id)
+			continue
+		}
+		p.seen(r.Incarnation, r.LogStart, r.NextOffset)
+		if now := p.marks(); !before[i].known || now.next != before[i].next {
+			found = true
+			e.waiters.wake(p.id)
+		}
+	}
+	return found, nil
+}
+
+// watchSet holds the partitions that the poll asks about: those with a waiter
+// now or within WatchFor. Its size is bounded by the catalog's.
+type watchSet struct {
+	mu sync.Mutex
+	m  map[*partition]struct{}
+}
+
+func (w *watchSet) add(p *partition, now time.Time) {
+	p.waitedAt.Store(now.UnixNano())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.m[p] = struct{}{}
+}
+
+// since drops the partitions last waited for before t, and lists the rest.
+func (w *watchSet) since(t time.Time) []*partition {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]*partition, 0, len(w.m))
+	for p := range w.m {
+		if p.waitedAt.Load() < t.UnixNano() {
+			delete(w.m, p)
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}

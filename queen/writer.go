@@ -1,0 +1,663 @@
+package queen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"queenmq/dedup"
+	"queenmq/store"
+)
+
+// The writer turns what was appended into calls of store.Append.
+//
+//	Append/Push ─► partition.pending (open segments) ─► ready list ─► flushers
+//	                    ▲ joins while another flush        each takes up to 16 partitions
+//	                    │ of the partition is in flight    and 4 MiB into one call
+//
+// One flush per partition is in flight, so a hot partition's batch grows by
+// itself while the one before it commits, and an idle one waits for nobody.
+type writer struct {
+	db       *store.DB
+	cfg      Config
+	log      *slog.Logger
+	catalog  *catalog
+	tail     *tail
+	waiters  *waiters
+	budget   *budget
+	metrics  *metrics
+	redirect func(*entry) // gives an entry to its queue's successor
+
+	mu      sync.Mutex
+	ready   []*partition
+	closing bool
+	wake    chan struct{} // buffered, one token per flusher
+	idle    chan struct{} // closed when closing and nothing is left
+	open    int           // segments not yet completed
+}
+
+// entry is what one Append item or one Push has for one partition.
+type entry struct {
+	// Kafka: one batch as sent.
+	batch   []byte
+	info    batchInfo
+	pending *Pending
+	ref     QueueRef // how the partition was named, for a queue that is gone
+	number  int32
+	retried bool
+
+	// Native: messages of one push, in order.
+	items []*pushItem
+}
+
+// pushItem is one native message on its way.
+type pushItem struct {
+	msg     *Message
+	hash    dedup.Hash // zero: minted
+	uid     bool       // the id looks like a minted one …
+	hi, lo  int64      // … with these halves
+	out     *Pushed
+	push    *push
+	leader  *pushItem // folded into this one (layer 2)
+	settled bool
+}
+
+// openSegment collects entries for one flush.
+type openSegment struct {
+	entries  []*entry
+	bytes    int
+	deadline time.Time
+}
+
+// flight is a segment on its way to the database. Its id base stays until the
+// outcome is known, however often the call is repeated.
+type flight struct {
+	p       *partition
+	seg     *openSegment
+	call    store.Segment
+	base    IDBase
+	kafka   []*entry    // by part: the entry, or nil for a native part
+	natives []*pushItem // by offset within the segment; nil where a Kafka batch lies
+	alone   bool        // must not share a call
+	unknown bool        // an attempt may have been stored
+}
+
+func (w *writer) enqueue(p *partition, e *entry) {
+	size := len(e.batch)
+	for _, it := range e.items {
+		size += nativeSize(it.msg)
+	}
+	w.mu.Lock()
+	if w.closing {
+		w.mu.Unlock()
+		w.failEntry(e, ErrClosing)
+		return
+	}
+	w.mu.Unlock()
+	p.mu.Lock()
+	var last *openSegment
+	if n := len(p.pending); n > 0 {
+		last = p.pending[n-1]
+	}
+	if last == nil || last.bytes+size > w.cfg.SegmentBytesMax {
+		last = &openSegment{deadline: time.Now().Add(w.cfg.WriteTimeout)}
+		p.pending = append(p.pending, last)
+		w.count(1)
+	}
+	last.entries = append(last.entries, e)
+	last.bytes += size
+	start := !p.busy
+	p.busy = true
+	p.mu.Unlock()
+	if start {
+		w.push(p)
+	}
+}
+
+// count tracks open segments, so that Close can wait for the last.
+func (w *writer) count(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open += n
+	if w.closing && w.open == 0 {
+		close(w.idle)
+	}
+}
+
+// push puts a partition on the ready list and wakes a flusher.
+func (w *writer) push(p *partition) {
+	w.mu.Lock()
+	w.ready = append(w.ready, p)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run is one flusher.
+func (w *writer) run(ctx context.Context) {
+	for {
+		fl := w.take()
+		if len(fl) == 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-w.wake:
+			}
+			continue
+		}
+		w.flush(ctx, fl)
+	}
+}
+
+// take removes up to a bundle's worth of partitions from the ready list, and
+// the oldest segment of each.
+func (w *writer) take() []*flight {
+	var fl []*flight
+	bytes := 0
+	w.mu.Lock()
+	n := 0
+	for n < len(w.ready) && n < w.cfg.BundlePartitionsMax {
+		p := w.ready[n]
+		p.mu.Lock()
+		s := p.pending[0]
+		if n > 0 && bytes+s.bytes > w.cfg.BundleBytesMax {
+			p.mu.Unlock()
+			break
+		}
+		p.pending[0] = nil
+		p.pending = p.pending[1:]
+		p.mu.Unlock()
+		bytes += s.bytes
+		fl = append(fl, &flight{p: p, seg: s})
+		n++
+	}
+	w.ready = slices.Delete(w.ready, 0, n)
+	more := len(w.ready) > 0
+	w.mu.Unlock()
+	if more {
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+	return fl
+}
+
+// flush stores flights until each has an outcome.
+func (w *writer) flush(ctx context.Context, fl []*flight) {
+	left := fl[:0:0]
+	for _, f := range fl {
+		if w.prepare(ctx, f) {
+			left = append(left, f)
+		} else {
+			w.finish(f)
+		}
+	}
+	backoff := w.cfg.RetryMin
+	for len(left) > 0 {
+		var bundle, later []*flight
+		for _, f := range left {
+			// What is alone goes in calls of its own, after the bundle.
+			if len(bundle) > 0 && (f.alone || bundle[0].alone) {
+				later = append(later, f)
+			} else {
+				bundle = append(bundle, f)
+			}
+		}
+		slices.SortFunc(bundle, func(a, b *flight) int { return cmpInt64(a.p.id, b.p.id) })
+		again, err := w.call(ctx, bundle)
+		if err == nil {
+			backoff = w.cfg.RetryMin
+		} else {
+			w.metrics.flushFailures.Inc()
+			again = w.afterError(bundle, err)
+			if len(again) > 0 {
+				w.log.Debug("append repeated", "error", err, "segments", len(again))
+				sleep(ctx, backoff+time.Duration(rand.Int64N(int64(backoff))))
+				backoff = min(2*backoff, w.cfg.RetryMax)
+			}
+		}
+		left = append(later, again...)
+	}
+}
+
+// call makes one call of store.Append and takes its answers; it returns the
+// flights that must go again.
+func (w *writer) call(ctx context.Context, bundle []*flight) (again []*flight, err error) {
+	segs := make([]store.Segment, len(bundle))
+	wait := len(bundle) == 1
+	for i, f := range bundle {
+		segs[i] = f.call
+		wait = wait || f.unknown // the row may be held by our own lost attempt
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.cfg.CallTimeout)
+	defer cancel()
+	start := time.Now()
+	res, err := w.db.Append(ctx, segs, wait)
+	if err != nil {
+		return nil, err
+	}
+	w.metrics.flushSeconds.Observe(time.Since(start).Seconds())
+	w.metrics.flushSegments.Observe(float64(len(bundle)))
+	for i, f := range bundle {
+		if w.settle(f, &res[i]) {
+			w.finish(f)
+			continue
+		}
+		if f.call.Parts == nil && !w.prepare(ctx, f) { // to be encoded anew
+			w.finish(f)
+			continue
+		}
+		again = append(again, f)
+	}
+	return again, nil
+}
+
+// afterError decides which flights of a failed call go again.
+func (w *writer) afterError(bundle []*flight, err error) (again []*flight) {
+	unknown := errors.Is(err, store.ErrOutcomeUnknown)
+	retry := unknown || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrStorageFull)
+	now := time.Now()
+	for _, f := range bundle {
+		f.unknown = f.unknown || unknown
+		if retry && now.Before(f.seg.deadline) {
+			again = append(again, f)
+			continue
+		}
+		if !retry && len(bundle) > 1 {
+			f.alone = true // one segment's trouble must not fail its neighbours
+			again = append(again, f)
+			continue
+		}
+		if !retry {
+			w.log.Error("append failed", "error", err, "queue", f.p.queue.name(), "partition", f.p.name)
+		}
+		w.fail(f, w.outcome(f, err))
+		w.finish(f)
+	}
+	return again
+}
+
+// outcome turns a final error of a call into the one its callers see: once an
+// attempt may have been stored, no later error can say that it was not.
+func (w *writer) outcome(f *flight, err error) error {
+	if f.unknown {
+		return fmt.Errorf("%w: the database did not confirm in time; retry", ErrOutcomeUnknown)
+	}
+	return storeError("append", err)
+}
+
+// prepare encodes a flight under a fresh id base. It reports false when
+// nothing is left to store.
+func (w *writer) prepare(ctx context.Context, f *flight) bool {
+	if len(f.seg.entries) == 0 {
+		return false
+	}
+	m := f.p.marks()
+	if !m.known {
+		var err error
+		if m, err = w.learn(ctx, f); err != nil {
+			w.fail(f, err)
+			return false
+		}
+	}
+	window := f.p.queue.describe().Options.DedupWindowSeconds
+	f.base = NewIDBase(time.Now())
+	f.encode(window, f.p.queue.describe().Options.MaxMessageBytes)
+	if len(f.call.Parts) == 0 {
+		return false
+	}
+	f.call.Partition, f.call.Known, f.call.Epoch = f.p.id, m.next, m.epoch
+	f.call.IDHi, f.call.IDLo = f.base.Hi, f.base.Lo
+	f.call.Window, f.call.Verified = int32(window), -1
+	return true
+}
+
+// learn reads the partition's end, which must be known when an id base is minted.
+func (w *writer) learn(ctx context.Context, f *flight) (mark, error) {
+	backoff := w.cfg.RetryMin
+	for {
+		ms, err := w.db.Marks(ctx, []int64{f.p.id})
+		if err == nil {
+			if !ms[0].Found { // gone: the call will say so
+				return mark{known: true, epoch: w.db.Incarnation().Epoch}, nil
+			}
+			f.p.seen(ms[0].Incarnation, ms[0].LogStart, ms[0].NextOffset)
+			return f.p.marks(), nil
+		}
+		if ctx.Err() != nil || time.Now().After(f.seg.deadline) {
+			return mark{}, storeError("read the log's end", err)
+		}
+		sleep(ctx, backoff)
+		backoff = min(2*backoff, w.cfg.RetryMax)
+	}
+}
+
+// encode lays the entries out as one segment: Kafka batches as sent, runs of
+// native messages as batches of their own. Ids repeated among the native
+// messages are folded first (layer 2), where there is a window.
+func (f *flight) encode(window, batchBytesMax int) {
+	if window > 0 {
+		foldRepeats(f.seg.entries)
+	}
+	f.kafka, f.natives = f.kafka[:0], f.natives[:0]
+	f.call = store.Segment{Data: make([]byte, 0, f.seg.bytes+256*len(f.seg.entries))}
+	var marks []batchMark
+	var run []*pushItem
+	hashed := false
+	flushRun := func() {
+		if len(run) == 0 {
+			return
+		}
+		msgs := make([]*Message, len(run))
+		for i, it := range run {
+			msgs[i] = it.msg
+			hashed = hashed || !it.hash.IsMinted()
+		}
+		before := len(f.call.Data)
+		var ms []batchMark
+		f.call.Data, ms = appendNative(f.call.Data, msgs, time.Now(), batchBytesMax)
+		part := store.Part{
+			Bytes: int32(len(f.call.Data) - before), Batches: int32(len(ms)),
+			Span: int32(len(run)), Records: int32(len(run)), Producer: -1,
+		}
+		for _, m := range ms {
+			part.MaxTimestamp = max(part.MaxTimestamp, m.MaxTimestamp)
+		}
+		marks = append(marks, ms...)
+		f.call.Parts = append(f.call.Parts, part)
+		f.kafka = append(f.kafka, nil)
+		f.natives = append(f.natives, run...)
+		run = run[:0:0]
+	}
+	for _, e := range f.seg.entries {
+		if e.batch == nil {
+			for _, it := range e.items {
+				if it.leader == nil && !it.settled {
+					run = append(run, it)
+				}
+			}
+			continue
+		}
+		flushRun()
+		f.call.Data = append(f.call.Data, e.batch...)
+		marks = append(marks, kafkaMark(e.info, len(e.batch), idsMinted))
+		f.call.Parts = append(f.call.Parts, store.Part{
+			Bytes: int32(len(e.batch)), Batches: 1, Span: e.info.Span, Records: int32(e.info.Records),
+			MaxTimestamp: e.info.MaxTimestamp, Producer: e.info.ProducerID,
+			ProducerEpoch: int32(e.info.ProducerEpoch), BaseSequence: e.info.BaseSequence,
+		})
+		f.kafka = append(f.kafka, e)
+		f.natives = append(f.natives, make([]*pushItem, e.info.Span)...)
+	}
+	flushRun()
+	f.call.Header = appendSegmentHeader(nil, f.base, marks)
+	if !hashed {
+		return
+	}
+	f.call.Hashes = make([][16]byte, len(f.natives))
+	for i, it := range f.natives {
+		if it == nil || it.hash.IsMinted() {
+			continue
+		}
+		f.call.Hashes[i] = it.hash
+		if it.uid {
+			f.call.UIDs = append(f.call.UIDs, store.UID{Index: int32(i), Hi: it.hi, Lo: it.lo})
+		}
+	}
+}
+
+// foldRepeats makes followers of ids that occur earlier in the same segment.
+func foldRepeats(entries []*entry) {
+	var firsts dedup.SegmentFirsts
+	var all []*pushItem
+	for _, e := range entries {
+		for _, it := range e.items {
+			it.leader = nil
+			if it.settled {
+				continue
+			}
+			if l, follows := firsts.Lead(it.hash, len(all)); follows {
+				it.leader = all[l]
+			}
+			all = append(all, it)
+		}
+	}
+}
+
+// settle takes the database's answer to a flight. It reports false when the
+// flight must go again; with call.Parts nil it must be encoded anew first.
+func (w *writer) settle(f *flight, r *store.SegmentResult) bool {
+	if r.Next >= 0 {
+		f.p.seen(r.Epoch, r.LogStart, r.Next)
+	}
+	switch r.Status {
+	case store.SegmentStored, store.SegmentAlready:
+		w.stored(f, r)
+		return true
+	case store.SegmentEmpty:
+		w.parts(f, r)
+		return true
+	case store.SegmentDuplicates:
+		f.dropDuplicates(r.Dups)
+		w.settleFollowers(f) // while their leaders are at hand
+		w.metrics.duplicates.Add(float64(len(r.Dups)))
+		f.call.Parts = nil
+		return false
+	case store.SegmentWindowChanged:
+		q := f.p.queue
+		d := q.describe()
+		d.Options.DedupWindowSeconds = int(r.WindowSeconds)
+		q.desc.Store(&d)
+		f.unfold()
+		f.call.Parts = nil
+		return false
+	case store.SegmentBusy:
+		f.alone = true
+		return false
+	case store.SegmentGone:
+		w.gone(f)
+		return true
+	default:
+		panic(fmt.Sprintf("BUG: segment status %d", r.Status))
+	}
+}
+
+// stored completes a flight whose segment is in the log.
+func (w *writer) stored(f *flight, r *store.SegmentResult) {
+	w.parts(f, r)
+	whole := true
+	for _, v := range r.Verdicts {
+		whole = whole && v == store.PartStored
+	}
+	if whole && r.Status == store.SegmentStored {
+		s, err := loadSegment(r.Base, r.End, r.Epoch, r.CreatedAt, f.call.Header, f.call.Data)
+		if err != nil {
+			panic("BUG: a stored segment does not load: " + err.Error())
+		}
+		w.tail.add(f.p.id, s)
+	} else {
+		w.tail.forget(f.p.id) // not the bytes we hold; the next reader loads them
+	}
+	w.waiters.wake(f.p.id)
+	w.metrics.stored.Add(float64(r.End - r.Base + 1))
+}
+
+// parts hands each part's verdict to whoever waits for it.
+func (w *writer) parts(f *flight, r *store.SegmentResult) {
+	at := 0 // offset within the segment as it was sent
+	for i, e := range f.kafka {
+		span := int(f.call.Parts[i].Span)
+		items := f.natives[at : at+span]
+		at += span
+		if e == nil {
+			for j, it := range items {
+				off := r.Offsets[i] + int64(j)
+				it.settle(Queued, f.base.ID(off-r.Base), off, nil)
+			}
+			continue
+		}
+		res := Appended{BaseOffset: r.Offsets[i], LogStart: r.LogStart, CreatedAt: r.CreatedAt}
+		var err error
+		switch r.Verdicts[i] {
+		case store.PartStored:
+		case store.PartResend:
+			res.CreatedAt = time.Time{}
+		case store.PartOutOfOrder:
+			err = fmt.Errorf("%w: producer %d sent sequence %d", ErrOutOfOrderSequence, e.info.ProducerID, e.info.BaseSequence)
+		case store.PartFenced:
+			err = fmt.Errorf("%w: producer %d sent epoch %d", ErrProducerFenced, e.info.ProducerID, e.info.ProducerEpoch)
+		case store.PartForgotten:
+			err = fmt.Errorf("%w: producer %d sent sequence %d", ErrDuplicateSequence, e.info.ProducerID, e.info.BaseSequence)
+		}
+		if err != nil {
+			res = Appended{BaseOffset: -1, LogStart: r.LogStart}
+		}
+		w.complete(e, res, err)
+	}
+	w.settleFollowers(f)
+}
+
+// dropDuplicates settles the messages that are stored already.
+func (f *flight) dropDuplicates(dups []store.Dup) {
+	for _, d := range dups {
+		it := f.natives[d.Index]
+		if it == nil {
+			panic("BUG: a duplicate verdict for a message without an id")
+		}
+		id := IDBase{Hi: d.IDHi, Lo: d.IDLo}.ID(0)
+		it.settle(Duplicate, id, d.Offset, nil)
+	}
+}
+
+// unfold undoes layer 2, which was done under another window.
+func (f *flight) unfold() {
+	for _, e := range f.seg.entries {
+		for _, it := range e.items {
+			it.leader = nil
+		}
+	}
+}
+
+// settleFollowers gives followers their leader's outcome: a follower never
+// answers queued.
+func (w *writer) settleFollowers(f *flight) {
+	for _, e := range f.seg.entries {
+		for _, it := range e.items {
+			if it.settled || it.leader == nil || !it.leader.settled {
+				continue
+			}
+			l := it.leader.out
+			status := l.Status
+			if status == Queued {
+				status = Duplicate
+			}
+			it.settle(status, l.MessageID, l.Offset, l.Err)
+			w.metrics.folded.Inc()
+		}
+	}
+}
+
+// fail gives every unsettled entry of a flight the same error.
+func (w *writer) fail(f *flight, err error) {
+	for _, e := range f.seg.entries {
+		w.failEntry(e, err)
+	}
+}
+
+func (w *writer) failEntry(e *entry, err error) {
+	if e.batch != nil {
+		w.complete(e, Appended{BaseOffset: -1, LogStart: -1}, err)
+		return
+	}
+	for _, it := range e.items {
+		if !it.settled {
+			it.settle(Failed, [16]byte{}, -1, err)
+		}
+	}
+}
+
+// complete gives a Kafka entry its outcome and returns its bytes to the budget.
+func (w *writer) complete(e *entry, res Appended, err error) {
+	select {
+	case <-e.pending.done:
+		return
+	default:
+	}
+	e.pending.res, e.pending.err = res, err
+	close(e.pending.done)
+	w.budget.release(len(e.batch))
+}
+
+// gone hands entries that came by name to the queue that has the name now.
+func (w *writer) gone(f *flight) {
+	w.catalog.drop(f.p.queue)
+	w.tail.forget(f.p.id)
+	w.waiters.wake(f.p.id)
+	f.unfold()
+	for _, e := range f.seg.entries {
+		if e.retried || (e.batch != nil && e.ref.Name == "") {
+			w.failEntry(e, unknownQueue(e.ref))
+			continue
+		}
+		e.retried = true
+		w.redirect(e)
+	}
+}
+
+// finish releases the partition for its next segment.
+func (w *writer) finish(f *flight) {
+	f.p.mu.Lock()
+	more := len(f.p.pending) > 0
+	f.p.busy = more
+	f.p.mu.Unlock()
+	if more {
+		w.push(f.p)
+	}
+	w.count(-1)
+}
+
+// close refuses new entries and waits until the last open segment is done, or ctx.
+func (w *writer) close(ctx context.Context) error {
+	w.mu.Lock()
+	if !w.closing {
+		w.closing = true
+		if w.open == 0 {
+			close(w.idle)
+		}
+	}
+	w.mu.Unlock()
+	select {
+	case <-w.idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("flush what was accepted: %w", context.Cause(ctx))
+	}
+}
+
+func cmpInt64(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// sleep waits for d or ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
