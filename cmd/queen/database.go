@@ -16,6 +16,9 @@ import (
 type database struct {
 	config store.Config
 	local  *localpg.Server // nil when external
+	// dir is the data folder. Beside an external database it holds the broker's
+	// id alone, and there is one only when it is named.
+	dir string
 }
 
 // openDatabase starts the managed server, or takes the external one's address
@@ -25,12 +28,19 @@ func openDatabase(ctx context.Context, f databaseFlags, log *slog.Logger) (*data
 		URL: f.DatabaseURL, UnsafeDatabase: f.UnsafeDatabase, Application: version, Log: log,
 	}}
 	if f.DatabaseURL != "" {
+		db.dir = f.DataDir
+		if db.dir != "" {
+			if err := os.MkdirAll(db.dir, 0o700); err != nil {
+				return nil, fmt.Errorf("make the data folder: %w", err)
+			}
+		}
 		return db, nil
 	}
 	dir, err := dataDir(f.DataDir)
 	if err != nil {
 		return nil, err
 	}
+	db.dir = dir
 	if db.local, err = localpg.Start(ctx, localpg.Config{DataDir: dir, Log: log}); err != nil {
 		return nil, err
 	}

@@ -6,29 +6,52 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/google/uuid"
+
 	"queenmq/kafkawire"
+	"queenmq/queen"
 	"queenmq/queen/httpapi"
 	"queenmq/store"
 )
 
-// engine is what both doors ask of the room.
-type engine interface {
-	kafkawire.Engine
-	httpapi.Engine
-}
-
-// openEngine opens the room over the ledger. Until the room is there, it is nil.
-func (b *broker) openEngine(context.Context, *store.DB, string, int32) (engine, error) {
-	return nil, nil
+// openEngine opens the room over the ledger. The broker's id is the one asked
+// for, else the one it had before, else the lowest free one.
+func (b *broker) openEngine(ctx context.Context, db *store.DB, host string, port int32) (*queen.Engine, error) {
+	dir := b.identityDir
+	var before identity
+	if dir != "" {
+		var err error
+		if before, err = readIdentity(dir); err != nil {
+			return nil, err
+		}
+	}
+	wanted := int32(-1)
+	switch {
+	case b.flags.BrokerID > 0:
+		wanted = b.flags.BrokerID
+	case before.BrokerID > 0:
+		wanted = before.BrokerID
+	}
+	instance := uuid.New()
+	e, err := queen.Open(ctx, queen.Config{
+		DB: db, Log: b.log, Registry: b.metrics,
+		Broker: queen.BrokerConfig{
+			ID: wanted, Instance: instance, Predecessor: before.Instance, Host: host, Port: port, Version: version,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.onClose("engine", e.Close)
+	if dir != "" {
+		return e, identity{BrokerID: e.Cluster().Self, Instance: instance}.write(dir)
+	}
+	return e, nil
 }
 
 // openDoors starts serving on both listeners. Closing goes the other way: first
 // the doors stop taking requests and answer those under way.
-func (b *broker) openDoors(ctx context.Context, e engine, kafkaListener, httpListener net.Listener) error {
-	if e == nil {
-		b.log.Warn("the engine is not part of this build: both doors are closed")
-		return nil
-	}
+func (b *broker) openDoors(ctx context.Context, e *queen.Engine, kafkaListener, httpListener net.Listener) error {
 	kafka, err := kafkawire.New(context.WithoutCancel(ctx), kafkawire.Config{
 		Engine: e, Logger: b.log,
 		AutoCreate:        b.flags.KafkaAutoCreate,
@@ -41,6 +64,8 @@ func (b *broker) openDoors(ctx context.Context, e engine, kafkaListener, httpLis
 	b.onClose("kafka door", kafka.Shutdown)
 	native := httpapi.New(httpapi.Config{Logger: b.log, Registry: b.metrics, Version: version}, e)
 	b.onClose("http door", native.Shutdown)
+	// Closed first: whoever waits for messages is answered, so that the doors can shut.
+	b.onClose("waiting requests", func(context.Context) error { e.Interrupt(); return nil })
 	go func() { b.ended("kafka door", kafka.Serve(kafkaListener)) }()
 	go func() { b.ended("http door", native.Serve(httpListener)) }()
 	return nil

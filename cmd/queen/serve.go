@@ -52,6 +52,8 @@ type broker struct {
 	metrics *prometheus.Registry
 	failed  chan error // a part that ended by itself
 	opened  []opened
+
+	identityDir string // where the broker keeps its id; empty: nowhere
 }
 
 // opened is one part that must be closed again.
@@ -112,6 +114,7 @@ func (b *broker) open(ctx context.Context) (string, error) {
 		return "", err
 	}
 	b.onClose("database", database.close)
+	b.identityDir = database.dir
 	b.watch("database", database)
 	if err := database.migrate(ctx); err != nil {
 		return "", err
