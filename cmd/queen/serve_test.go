@@ -23,6 +23,22 @@ import (
 
 var readyPattern = regexp.MustCompile(`^ready kafka=(127\.0\.0\.1:\d+) http=(127\.0\.0\.1:\d+) database=(managed|external) version=\S+\n$`)
 
+// Starts have bounds on a quiet machine, which .ci/run promises with this
+// variable before it runs everything else; beside other tests they are wide.
+const quietVar = "QUEEN_TEST_QUIET"
+
+var (
+	firstStartMax = bound(10 * time.Second)
+	restartMax    = bound(2 * time.Second)
+)
+
+func bound(quiet time.Duration) time.Duration {
+	if os.Getenv(quietVar) != "" {
+		return quiet
+	}
+	return 20 * quiet
+}
+
 // serving is a broker in a process of its own.
 type serving struct {
 	cmd    *exec.Cmd
@@ -132,7 +148,7 @@ func openTempDir(t *testing.T) string {
 func TestServeFromNothingToStopAndAgain(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(openTempDir(t), "q")
-	for _, bound := range []time.Duration{10 * time.Second, 2 * time.Second} {
+	for _, bound := range []time.Duration{firstStartMax, restartMax} {
 		began := time.Now()
 		s := serve(t, dir)
 		if took := time.Since(began); took > bound {
@@ -156,8 +172,8 @@ func TestServeAfterKill(t *testing.T) {
 	serve(t, dir).end(t, syscall.SIGKILL)
 	began := time.Now()
 	s := serve(t, dir)
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("ready %s after a kill, want 2s\n%s", took, s.stderr)
+	if took := time.Since(began); took > restartMax {
+		t.Errorf("ready %s after a kill, want %s\n%s", took, restartMax, s.stderr)
 	}
 	if code := s.end(t, syscall.SIGINT); code != 0 {
 		t.Errorf("exit code %d after SIGINT, want 0", code)

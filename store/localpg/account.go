@@ -39,12 +39,11 @@ func chooseAccount(pgDir string) (*account, error) {
 		return nil, nil
 	}
 	if exists && owner != 0 {
-		u, err := user.LookupId(strconv.Itoa(int(owner)))
-		if err != nil {
-			// A cluster from another machine or container: the number is enough.
-			return &account{name: userName(owner), uid: owner, gid: owner}, nil
+		if u, err := user.LookupId(strconv.Itoa(int(owner))); err == nil {
+			return newAccount(u)
 		}
-		return newAccount(u)
+		// A cluster from another machine or container: the number is enough.
+		return &account{name: userName(owner), uid: owner, gid: owner}, nil
 	}
 	for _, name := range accountNames {
 		if u, err := user.Lookup(name); err == nil && u.Uid != "0" {

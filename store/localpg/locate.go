@@ -18,7 +18,7 @@ const majorMin = 14
 
 // installHint ends every error about missing binaries.
 const installHint = "install PostgreSQL 14 or newer (Debian, Ubuntu: apt-get install postgresql; " +
-	"Fedora: dnf install postgresql-server; macOS: brew install postgresql), name its folder with --postgres-bin, " +
+	"Fedora: dnf install postgresql-server; macOS: brew install postgresql), have its programs in PATH, " +
 	"or use a running server with --database-url"
 
 // binaries is one installed PostgreSQL.

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // pidfile is what a postmaster writes about itself into postmaster.pid.
@@ -50,10 +49,4 @@ func parsePidfile(text string) (pidfile, bool) {
 	}
 	port, _ := strconv.Atoi(lines[3])
 	return pidfile{pid: pid, dataDir: lines[1], port: port, socketDir: lines[4], status: lines[7]}, true
-}
-
-// alive says whether a process of this id exists, whoever owns it.
-func alive(pid int) bool {
-	err := syscall.Kill(pid, 0)
-	return err == nil || errors.Is(err, syscall.EPERM)
 }

@@ -3,6 +3,7 @@
 package localpg
 
 import (
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -29,7 +30,9 @@ func isServer(pid int, pgDir string) bool {
 }
 
 // gone says whether an adopted server has ended.
-func gone(pid int, _ string) bool { return !alive(pid) }
+func gone(pid int, _ string) bool {
+	return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+}
 
 // serverProcesses is not known here; leftover children end by themselves when
 // they notice that their postmaster is gone.

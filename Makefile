@@ -1,0 +1,95 @@
+# `make` alone lists the targets.
+GOLANGCI_LINT_VERSION = v2.13.2
+BENCHSTAT_VERSION     = v0.0.0-20260908200009-22c9c6c9d4da
+
+GO       ?= go
+GOBIN    := $(or $(shell $(GO) env GOBIN),$(shell $(GO) env GOPATH)/bin)
+VERSION  := $(or $(shell git describe --tags --always --dirty 2>/dev/null),devel)
+BUILD    := $(GO) build -buildvcs=false -ldflags '-X main.version=$(VERSION)'
+PKG      ?= ./...
+FUZZTIME ?= 10s
+BASE     ?= main
+COUNT    ?= 10
+BENCH    ?= .
+# Packages whose tests need no database.
+SHORT    := ./cmd ./dedup/... ./kafkawire/... ./queen/httpapi/...
+
+.PHONY: help
+help:
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## start a broker on its own PostgreSQL (ARGS='--kafka-addr …')
+	@.ci/need postgresql
+	@exec bin/queen serve $(ARGS)
+
+.PHONY: build
+build: ## compile bin/queen
+	@$(BUILD) -o bin/queen ./cmd/queen
+
+.PHONY: test
+test: ## all tests, set-up included (PKG=./store/...)
+	@.ci/need postgresql kcat
+	$(GO) test $(PKG)
+
+.PHONY: race
+race: ## all tests under the race detector (PKG=./store/...)
+	@.ci/need postgresql kcat gcc
+	$(GO) test -race $(PKG)
+
+.PHONY: short
+short: ## the tests that need no database
+	$(GO) test $(SHORT)
+
+.PHONY: check
+check: fmt-check vet lint test race ## the gate: run before every push
+
+.PHONY: fmt
+fmt: $(GOBIN)/golangci-lint ## format all Go files
+	$(GOBIN)/golangci-lint fmt
+
+.PHONY: fmt-check
+fmt-check: $(GOBIN)/golangci-lint
+	$(GOBIN)/golangci-lint fmt --diff
+
+.PHONY: vet
+vet: ## go vet, and the build for macOS
+	$(GO) vet ./...
+	GOOS=darwin $(GO) build -o /dev/null ./...
+
+.PHONY: lint
+lint: $(GOBIN)/golangci-lint ## golangci-lint as .golangci.yml says
+	$(GOBIN)/golangci-lint run
+
+# Installed again when it is missing or of another version.
+.PHONY: $(GOBIN)/golangci-lint
+$(GOBIN)/golangci-lint:
+	@$@ version 2>/dev/null | grep -qF '$(GOLANGCI_LINT_VERSION:v%=%) ' || \
+	$(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+
+.PHONY: golden
+golden: ## rewrite all golden files; then read git diff
+	$(GO) test $$(grep -rl --include='*_test.go' 'Bool("update"' . | xargs -n1 dirname | sort -u) -update
+
+.PHONY: fuzz
+fuzz: ## every fuzz target in turn (FUZZTIME=30s)
+	@set -e; for pkg in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+		echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg; done; done
+
+.PHONY: bench
+bench: ## all benchmarks once (PKG=./dedup BENCH=Append)
+	$(GO) test -run '^$$' -bench '$(BENCH)' $(PKG)
+
+.PHONY: bench-cmp
+bench-cmp: ## benchmarks of PKG here against BASE, interleaved (PKG=./dedup BASE=main)
+	@set -e; d=$$(mktemp -d); trap 'git worktree remove --force $$d/base; rm -rf $$d' EXIT; \
+	git worktree add --quiet --detach $$d/base $(BASE); \
+	$(GO) test -c -o $$d/new.test $(PKG); (cd $$d/base && $(GO) test -c -o $$d/old.test $(PKG)); \
+	for i in $$(seq $(COUNT)); do for v in old new; do \
+		(cd $(PKG) && $$d/$$v.test -test.run '^$$' -test.bench '$(BENCH)' -test.benchmem >>$$d/$$v.txt); done; done; \
+	$(GO) run golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION) $$d/old.txt $$d/new.txt
+
+.PHONY: kafka
+kafka: ## run an Apache Kafka node from its published jars, to aim the compat suite at
+	@.ci/need java maven
+	$(GO) run ./compat/kafkanode/run
