@@ -27,5 +27,6 @@ WITH RECURSIVE last AS MATERIALIZED (
 )
 SELECT g.partition_id, g.end_offset, g.base_offset, g.created_at, g.max_timestamp, g.leader_epoch,
        g.records, g.size, g.header, g.data
-  FROM search s JOIN log_segments g ON g.partition_id = $1 AND g.end_offset = s.best
+  FROM search s
+  CROSS JOIN LATERAL (SELECT x.* FROM log_segments x WHERE x.partition_id = $1 AND x.end_offset = s.best LIMIT 1) g
  WHERE s.lo > s.hi

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -41,6 +42,8 @@ func NewSchema(t testing.TB) store.Config {
 		Schema:     "t_" + hex.EncodeToString(b[:]),
 		WriteConns: 4, ReadConns: 2, AdminConns: 2,
 		Scratch: true,
+		// A machine that runs many tests at once may be slow; no test waits for these.
+		LockTimeout: 30 * time.Second, StatementTimeout: time.Minute, ConnectTimeout: 30 * time.Second,
 	}
 	t.Cleanup(func() {
 		ctx := context.Background()

@@ -1,6 +1,8 @@
 -- segments_purge_1 deletes at most p_rows segments that lie wholly below their
--- partition's log start. Returns how many. Readers below the log start are
--- refused before they look, so no lock is needed. Index: log_segments_pkey.
+-- partition's log start. Returns how many.
+--
+-- Locks: none is needed, readers below the log start are refused before they
+-- look. Index: log_segments_pkey.
 CREATE FUNCTION segments_purge_1(p_partition bigint, p_rows integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT

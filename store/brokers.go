@@ -1,0 +1,95 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+var (
+	//go:embed query/broker_register.sql
+	brokerRegisterSQL string
+	//go:embed query/broker_heartbeat.sql
+	brokerHeartbeatSQL string
+	//go:embed query/broker_list.sql
+	brokerListSQL string
+	//go:embed query/broker_delete.sql
+	brokerDeleteSQL string
+)
+
+// BrokerDeadAfter is how long a broker counts as alive after its last
+// heartbeat, by the database's clock.
+const BrokerDeadAfter = 5 * time.Second
+
+// AnyBrokerID lets Register choose the id.
+const AnyBrokerID int32 = -1
+
+// BrokerRow is a registered broker.
+type BrokerRow struct {
+	ID          int32
+	Instance    uuid.UUID // of the process; another one after each start
+	Host        string    // where clients reach it
+	Port        int32
+	Version     string
+	Functions   []string // the numbered functions it calls; Register fills them in
+	StartedAt   time.Time
+	HeartbeatAt time.Time
+}
+
+// fields are the places to scan a broker's columns into.
+func (b *BrokerRow) fields() []any {
+	return []any{&b.ID, &b.Instance, &b.Host, &b.Port, &b.Version, &b.Functions, &b.StartedAt, &b.HeartbeatAt}
+}
+
+// Register takes an id for the broker b (Instance, Host, Port and Version count):
+// the one wanted, or with AnyBrokerID the lowest free one from 1. previous is the
+// instance the process had before its restart, as its data folder remembers, or
+// zero: its row is taken over although its heartbeat is fresh. Where another
+// live broker has the wanted id the error is ErrExists.
+func (db *DB) Register(ctx context.Context, b BrokerRow, wanted int32, previous uuid.UUID) (id int32, err error) {
+	type answer struct {
+		status int16
+		row    BrokerRow
+	}
+	scan := func(row pgx.CollectableRow) (a answer, err error) {
+		err = row.Scan(append([]any{&a.status}, a.row.fields()...)...)
+		return a, err
+	}
+	a, err := only(writeRows(ctx, db, db.admin, "register broker", scan, brokerRegisterSQL,
+		wanted, b.Instance, previous, b.Host, b.Port, b.Version, FunctionNames(), BrokerDeadAfter.Milliseconds()))
+	if err != nil {
+		return 0, err
+	}
+	if a.status != 0 {
+		return 0, fmt.Errorf("broker id %d: %w: a broker at %s:%d (version %s, last heartbeat %s) has it; "+
+			"choose another id, or wait %v after that broker ended",
+			wanted, ErrExists, a.row.Host, a.row.Port, a.row.Version, a.row.HeartbeatAt.Format(time.RFC3339), BrokerDeadAfter)
+	}
+	return a.row.ID, nil
+}
+
+// Heartbeat says that the broker is alive. ok is false when the id is another's
+// by now, because this broker was silent for too long.
+func (db *DB) Heartbeat(ctx context.Context, id int32, instance uuid.UUID) (ok bool, err error) {
+	rows, err := writeRows(ctx, db, db.admin, "heartbeat", pgx.RowTo[int32], brokerHeartbeatSQL, id, instance)
+	return len(rows) == 1, err
+}
+
+// LiveBrokers returns the brokers that are alive, ordered by id.
+func (db *DB) LiveBrokers(ctx context.Context) ([]BrokerRow, error) {
+	scan := func(row pgx.CollectableRow) (b BrokerRow, err error) {
+		err = row.Scan(b.fields()...)
+		return b, err
+	}
+	return readRows(ctx, db, db.admin, "list brokers", scan, brokerListSQL, BrokerDeadAfter.Milliseconds())
+}
+
+// Unregister gives the id back when the broker ends.
+func (db *DB) Unregister(ctx context.Context, id int32, instance uuid.UUID) error {
+	_, err := writeRows(ctx, db, db.admin, "unregister broker", pgx.RowTo[int32], brokerDeleteSQL, id, instance)
+	return err
+}

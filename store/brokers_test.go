@@ -1,0 +1,97 @@
+package store_test
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"queenmq/store"
+	"queenmq/store/storetest"
+)
+
+func broker() store.BrokerRow {
+	return store.BrokerRow{Instance: uuid.New(), Host: "127.0.0.1", Port: 9092, Version: "1.0"}
+}
+
+func TestRegisterGivesLowestFreeIDToOne(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	var mu sync.Mutex
+	var ids []int32
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			id, err := db.Register(t.Context(), broker(), store.AnyBrokerID, uuid.UUID{})
+			if err != nil {
+				t.Errorf("Register: %v", err)
+			}
+			mu.Lock()
+			ids = append(ids, id)
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	slices.Sort(ids)
+	if !slices.Equal(ids, []int32{1, 2, 3, 4, 5}) {
+		t.Errorf("ids are %v, want 1 to 5", ids)
+	}
+}
+
+func TestRegisterRefusesLiveIDButNotToItsSuccessor(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	pool := storetest.Pool(t, db)
+	first := broker()
+	got, err := db.Register(t.Context(), first, 7, uuid.UUID{})
+	if err != nil || got != 7 {
+		t.Fatalf("Register = %d, %v; want 7", got, err)
+	}
+	if _, err := db.Register(t.Context(), broker(), 7, uuid.New()); !errors.Is(err, store.ErrExists) {
+		t.Errorf("a stranger: %v, want ErrExists", err)
+	}
+	successor := broker()
+	if got, err := db.Register(t.Context(), successor, store.AnyBrokerID, first.Instance); err != nil || got != 7 {
+		t.Errorf("the successor: %d, %v; want 7", got, err)
+	}
+	if ok, err := db.Heartbeat(t.Context(), 7, first.Instance); err != nil || ok {
+		t.Errorf("heartbeat of the predecessor: %v, %v; want false", ok, err)
+	}
+	if ok, err := db.Heartbeat(t.Context(), 7, successor.Instance); err != nil || !ok {
+		t.Errorf("heartbeat: %v, %v; want true", ok, err)
+	}
+	live := func() (ids []int32) {
+		t.Helper()
+		rows, err := db.LiveBrokers(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			if r.Host != "127.0.0.1" || r.Port != 9092 || r.Version != "1.0" || !slices.Equal(r.Functions, store.FunctionNames()) {
+				t.Errorf("registered %+v", r)
+			}
+			ids = append(ids, r.ID)
+		}
+		return ids
+	}
+	if ids := live(); !slices.Equal(ids, []int32{7}) {
+		t.Errorf("live are %v, want 7", ids)
+	}
+	if _, err := pool.Exec(t.Context(), `UPDATE brokers SET heartbeat_at = heartbeat_at - interval '5 seconds'`); err != nil {
+		t.Fatal(err)
+	}
+	if ids := live(); len(ids) != 0 {
+		t.Errorf("live after 5 s of silence are %v, want none", ids)
+	}
+	if got, err := db.Register(t.Context(), broker(), 7, uuid.UUID{}); err != nil || got != 7 {
+		t.Errorf("a stranger after 5 s of silence: %d, %v", got, err)
+	}
+	if err := db.Unregister(t.Context(), 7, successor.Instance); err != nil {
+		t.Error(err)
+	}
+	if ids := live(); !slices.Equal(ids, []int32{7}) {
+		t.Errorf("live after the predecessor unregistered are %v, want 7", ids)
+	}
+}

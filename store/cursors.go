@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+var (
+	//go:embed query/cursor_commit.sql
+	cursorCommitSQL string
+	//go:embed query/cursor_list.sql
+	cursorListSQL string
+	//go:embed query/cursor_find.sql
+	cursorFindSQL string
+	//go:embed query/producer_id_new.sql
+	producerIDNewSQL string
+)
+
+// CursorRow is a group's position in a partition.
+type CursorRow struct {
+	Partition int64
+	Offset    int64 // the next one to read
+	Epoch     int32 // leader epoch the client sent along, −1 for none
+	Metadata  []byte
+
+	// Only on reading:
+	CommittedAt time.Time
+	Kafka       bool // last written by a Kafka commit
+	Queue       string
+	TopicID     uuid.UUID
+	Number      int // of the partition in its queue
+}
+
+// CommitCursors stores positions as a Kafka client commits them; native leases
+// on them are void. gone says of each whether its partition does not exist (any
+// more), so that it was not stored.
+func (db *DB) CommitCursors(ctx context.Context, group string, cursors []CursorRow) (gone []bool, err error) {
+	n := len(cursors)
+	parts, offsets, epochs, metadata := make([]int64, n), make([]int64, n), make([]int32, n), make([][]byte, n)
+	for i, c := range cursors {
+		parts[i], offsets[i], epochs[i], metadata[i] = c.Partition, c.Offset, c.Epoch, c.Metadata
+		if c.Metadata == nil {
+			metadata[i] = []byte{} // a nil slice would be NULL
+		}
+	}
+	committed, err := writeRows(ctx, db, db.write, "commit cursors", pgx.RowTo[int64], cursorCommitSQL,
+		group, parts, offsets, epochs, metadata)
+	if err != nil {
+		return nil, err
+	}
+	gone = make([]bool, n)
+	for i, p := range parts {
+		_, found := slices.BinarySearch(committed, p)
+		gone[i] = !found
+	}
+	return gone, nil
+}
+
+// Cursors returns a group's positions in those of the partitions where it has
+// one, all of its positions where partitions is nil; ordered by partition.
+func (db *DB) Cursors(ctx context.Context, group string, partitions []int64) ([]CursorRow, error) {
+	scan := func(row pgx.CollectableRow) (c CursorRow, err error) {
+		err = row.Scan(&c.Partition, &c.Offset, &c.Epoch, &c.Metadata, &c.CommittedAt, &c.Kafka, &c.Queue, &c.TopicID, &c.Number)
+		return c, err
+	}
+	if partitions == nil {
+		return readRows(ctx, db, db.read, "list cursors", scan, cursorListSQL, group)
+	}
+	return readRows(ctx, db, db.read, "find cursors", scan, cursorFindSQL, group, partitions)
+}
+
+// NewProducerID returns an id that no producer was given before.
+func (db *DB) NewProducerID(ctx context.Context) (int64, error) {
+	return only(writeRows(ctx, db, db.write, "new producer id", pgx.RowTo[int64], producerIDNewSQL))
+}

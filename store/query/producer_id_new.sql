@@ -1,0 +1,2 @@
+-- A producer id that was never given before.
+SELECT nextval('producer_ids')

@@ -1,0 +1,34 @@
+-- cursors_commit_1 stores a group's positions as a Kafka client commits them.
+--
+-- Promise: each position is stored as given, also backwards, and a native lease
+-- on it is void: an ack of it will find it lost. One row per partition stored is
+-- returned; partitions that do not exist, or whose queue is deleted, are left
+-- out. Of a partition named twice the last counts.
+--
+-- Locks: cursors in ascending partition (place 6). Indexes: log_partitions_pkey,
+-- queues_pkey, cursors_pkey.
+CREATE FUNCTION cursors_commit_1(
+    p_group     text,
+    p_partition bigint[],
+    p_offset    bigint[],
+    p_epoch     integer[],
+    p_metadata  bytea[]
+) RETURNS SETOF bigint
+LANGUAGE plpgsql VOLATILE SECURITY INVOKER
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN QUERY
+    INSERT INTO cursors AS c (partition_id, group_name, next_offset, leader_epoch, metadata, kafka, committed_at)
+    SELECT DISTINCT ON (u.partition_id) u.partition_id, p_group, u.next_offset, u.epoch, u.metadata, true, clock_timestamp()
+      FROM unnest(p_partition, p_offset, p_epoch, p_metadata) WITH ORDINALITY u(partition_id, next_offset, epoch, metadata, i)
+      JOIN log_partitions p ON p.id = u.partition_id
+      JOIN queues q ON q.id = p.queue_id AND q.deleted_at IS NULL
+     ORDER BY u.partition_id, u.i DESC
+    ON CONFLICT (partition_id, group_name) DO UPDATE
+       SET next_offset = EXCLUDED.next_offset, leader_epoch = EXCLUDED.leader_epoch, metadata = EXCLUDED.metadata,
+           kafka = true, committed_at = EXCLUDED.committed_at,
+           lease_id = NULL, lease_end = NULL, lease_until = NULL, acked = '{}'
+    RETURNING c.partition_id;
+END
+$$;
