@@ -64,6 +64,7 @@ func table(cfg Config) []api {
 		{key: 12, advertised: 0, min: 0, max: 4, bytesMax: tiny, expands: expandsMax, handle: (*conn).heartbeat},
 		{key: 13, advertised: 0, min: 0, max: 5, bytesMax: small, expands: expandsMax, lasting: true, handle: (*conn).leaveGroup},
 		{key: 14, advertised: 0, min: 0, max: 5, bytesMax: large, expands: expandsMax, handle: (*conn).syncGroup},
+		{key: 15, advertised: 0, min: 0, max: 6, bytesMax: tiny, expands: expandsMax, handle: (*conn).describeGroups},
 		{key: 18, advertised: 0, min: 0, max: 5, bytesMax: tiny, expands: expandsMax, handle: (*conn).apiVersions},
 		{key: 19, advertised: 0, min: 0, max: 7, bytesMax: small, expands: expandsMax, handle: (*conn).createTopics},
 		{key: 20, advertised: 0, min: 0, max: 6, bytesMax: small, expands: expandsMax, handle: (*conn).deleteTopics},

@@ -42,7 +42,6 @@ const (
 	codeTransactionalIDAuth      int16 = 53
 	codeKafkaStorage             int16 = 56
 	codeUnknownProducerID        int16 = 59
-	codeNonEmptyGroup            int16 = 68
 	codeGroupIDNotFound          int16 = 69
 	codeFetchSessionIDNotFound   int16 = 70
 	codeInvalidFetchSessionEpoch int16 = 71

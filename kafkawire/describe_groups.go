@@ -1,0 +1,88 @@
+package kafkawire
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// groupOperations are the ACL operations a group knows, as Metadata tells
+// those of topics: read, delete, describe, describe and alter configs.
+const groupOperations int32 = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
+
+// groupGone is Kafka's name for the state of a group that does not exist.
+const groupGone = "Dead"
+
+// errNoGroup is the door's own: the room does not know who is in a group.
+var errNoGroup = errors.New("no such group")
+
+// describeGroups answers DescribeGroups (15) v0–6. A group nobody is in exists
+// while it has positions. One that does not exist is Dead, from v6 with an error
+// (KIP-1043). Metadata and assignments are shown while the group is stable. A
+// name given several times is described once, which bounds the reply by what the
+// groups hold.
+func (c *conn) describeGroups(ctx context.Context, r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.DescribeGroupsRequest)
+	resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
+	ctx, cancel := within(ctx, 0)
+	defer cancel()
+	seen := make(map[string]bool, len(req.Groups))
+	for _, name := range req.Groups {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		g := kmsg.NewDescribeGroupsResponseGroup()
+		g.Group = name
+		g.AuthorizedOperations = operations(req.IncludeAuthorizedOperations, groupOperations)
+		if g.ErrorCode = c.guard(name); g.ErrorCode == codeNone && !c.srv.groups.describe(name, &g) {
+			c.describeEmpty(ctx, r, &g)
+		}
+		resp.Groups = append(resp.Groups, g)
+	}
+	return resp, nil
+}
+
+// describeEmpty describes a group without members.
+func (c *conn) describeEmpty(ctx context.Context, r *request, g *kmsg.DescribeGroupsResponseGroup) {
+	cursors, err := c.srv.engine.FetchOffsets(ctx, g.Group, nil)
+	switch {
+	case err != nil:
+		g.ErrorCode = coordinatorCode(c.note(r, err))
+	case len(cursors) > 0:
+		g.State = groupEmpty.String()
+	default:
+		g.State = groupGone
+		if r.version >= 6 {
+			g.ErrorCode, g.ErrorMessage = codeGroupIDNotFound, message(errNoGroup)
+		}
+	}
+}
+
+// describe fills in a group that has members; false if it has none.
+func (s *groups) describe(name string, d *kmsg.DescribeGroupsResponseGroup) bool {
+	l := s.find(name, false)
+	if l == nil {
+		return false
+	}
+	defer l.mu.Unlock()
+	g := l.group
+	if len(g.members) == 0 {
+		return false
+	}
+	d.State, d.ProtocolType = g.state.String(), g.protocolType
+	if g.state == groupStable {
+		d.Protocol = g.protocol
+	}
+	for _, m := range g.inOrder() {
+		rm := kmsg.NewDescribeGroupsResponseGroupMember()
+		rm.MemberID, rm.InstanceID, rm.ClientID, rm.ClientHost = m.id, optional(m.instance), m.clientID, "/"+m.clientHost
+		rm.ProtocolMetadata, rm.MemberAssignment = []byte{}, []byte{}
+		if g.state == groupStable {
+			rm.ProtocolMetadata, rm.MemberAssignment = m.metadata(g.protocol), m.assignment
+		}
+		d.Members = append(d.Members, rm)
+	}
+	return true
+}
