@@ -189,6 +189,7 @@ func walkProduce(b []byte, version int16, elementsMax int) error {
 		}
 		w.tags()
 	}
+	w.tags()
 	return w.err
 }
 

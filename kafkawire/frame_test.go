@@ -1,0 +1,157 @@
+package kafkawire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// L01: bytes that are not Kafka's close the connection at once, before anything
+// of their alleged size is allocated, and say so in the log.
+func TestNonKafkaBytesCloseAtOnce(t *testing.T) {
+	t.Parallel()
+	f := func(name, sent, why string) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := open(t)
+			c := d.dial()
+			go func() { _, _ = c.conn.Write([]byte(sent)) }()
+			c.closed()
+			if log := d.logs.String(); !strings.Contains(log, why) {
+				t.Errorf("the log does not say %q: %s", why, log)
+			}
+		})
+	}
+	f("http", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP request")
+	f("http post", "POST /x HTTP/1.1\r\n\r\n", "HTTP request")
+	f("tls", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "TLS handshake")
+	f("minus one", "\xff\xff\xff\xff", "too small")
+	f("zero", "\x00\x00\x00\x00", "too small")
+	f("too small", "\x00\x00\x00\x09", "too small")
+	f("2 GiB", "\x7f\xff\xff\xff", "above the limit")
+	f("100 MiB and one", "\x06\x40\x00\x01", "above the limit")
+	// Key 3 in a frame that only Produce may have.
+	f("100 MiB of Metadata", "\x06\x40\x00\x00\x00\x03\x00\x09\x00\x00\x00\x01", "Metadata frame of 104857600 bytes is above its limit")
+	f("client id longer than the frame", "\x00\x00\x00\x0c\x00\x03\x00\x00\x00\x00\x00\x01\x7f\xffab", "client id")
+	f("undecodable", "\x00\x00\x00\x0e\x00\x03\x00\x00\x00\x00\x00\x01\xff\xff\x7f\xff\xff\xff", "cannot be decoded")
+}
+
+func TestShortConnectionsAreQuiet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t)
+		for _, sent := range []string{"", "\x00\x00\x00"} { // a load balancer's probe
+			c := d.dial()
+			if _, err := io.WriteString(c.conn, sent); err != nil {
+				t.Fatal(err)
+			}
+			_ = c.conn.Close()
+		}
+		synctest.Wait()
+		if log := d.logs.String(); strings.Contains(log, "level=WARN") || strings.Contains(log, "level=INFO") || strings.Count(log, "closed by the client") != 2 {
+			t.Errorf("two probes wrote: %s", log)
+		}
+	})
+}
+
+func TestHostileBytesCannotFloodTheLog(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	for range 100 {
+		c := d.dial()
+		go func() { _, _ = c.conn.Write([]byte("\xff\xff\xff\xff")) }()
+		c.closed()
+	}
+	if n := strings.Count(d.logs.String(), "level=WARN"); n != 10 {
+		t.Errorf("100 bad connections wrote %d warnings, want 10", n)
+	}
+}
+
+// A declared size costs nothing until its bytes come.
+func TestDeclaredSizeIsNotAllocated(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := readBody(bytes.NewReader(make([]byte, 10)), 100<<20)
+	runtime.ReadMemStats(&after)
+	if err == nil {
+		t.Error("a frame cut short was read")
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 4*frameStep {
+		t.Errorf("10 bytes of a 100 MiB frame allocated %d bytes", n)
+	}
+}
+
+func TestLargeFrameIsReadWhole(t *testing.T) {
+	t.Parallel()
+	sent := make([]byte, 5*frameStep+3)
+	for i := range sent {
+		sent[i] = byte(i * 7)
+	}
+	got, err := readBody(bytes.NewReader(sent), len(sent))
+	if err != nil || !bytes.Equal(got, sent) {
+		t.Errorf("read %d bytes of %d, %v", len(got), len(sent), err)
+	}
+}
+
+// F38: a request cut at any byte, pipelined or repeated, never stops the others.
+func TestTruncatedRequestsDoNoHarm(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.fake.topic("t", 1)
+	whole := kmsg.NewRequestFormatter(kmsg.FormatterClientID("x")).AppendRequest(nil, produceRequest(9, -1, "t", batch(nil, record{value: "x"})), 5)
+	for n := range len(whole) - 4 {
+		c := d.dial()
+		cut := bytes.Clone(whole[:4+n])
+		binary.BigEndian.PutUint32(cut, uint32(n)) // well framed, but cut short inside
+		go func() { _, _ = c.conn.Write(cut) }()
+		c.closed()
+	}
+	if n := d.end("t", 0); n != 0 {
+		t.Errorf("%d records were stored", n)
+	}
+}
+
+func TestProduceCountsAreCheckedBeforeTheyAreBelieved(t *testing.T) {
+	t.Parallel()
+	for version := int16(3); version <= 13; version++ {
+		req := produceRequest(version, -1, "t", bytes.Repeat([]byte{1}, 300))
+		id := "txn"
+		req.TransactionID = &id
+		body := req.AppendTo(nil)
+		if err := walkProduce(body, version, 2); err != nil {
+			t.Errorf("v%d: %v", version, err)
+		}
+		if err := walkProduce(body, version, 1); err == nil {
+			t.Errorf("v%d: a topic and a partition pass a limit of 1", version)
+		}
+		for n := range body {
+			if err := walkProduce(body[:n], version, 2); err == nil {
+				t.Errorf("v%d: cut to %d of %d bytes it passes", version, n, len(body))
+			}
+		}
+	}
+}
+
+func TestPipelinedRequestsAreAllAnswered(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	c := d.dial()
+	const n = 1000
+	req := at(kmsg.NewPtrApiVersionsRequest(), 0)
+	go func() {
+		var b []byte
+		for i := range n {
+			b = append(b, c.fmt.AppendRequest(nil, req, int32(i))...)
+		}
+		_, _ = c.conn.Write(b)
+	}()
+	for i := range n {
+		c.receive(req, int32(i))
+	}
+}
