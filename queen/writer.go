@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"queenmq/dedup"
@@ -33,12 +34,15 @@ type writer struct {
 	metrics  *metrics
 	redirect func(*entry) // gives an entry to its queue's successor
 
-	mu      sync.Mutex
-	ready   []*partition
-	closing bool
-	wake    chan struct{} // buffered, one token per flusher
-	idle    chan struct{} // closed when closing and nothing is left
-	open    int           // segments not yet completed
+	wake chan struct{} // buffered, one token per flusher
+
+	closing atomic.Bool
+	open    atomic.Int64  // segments not yet completed
+	idle    chan struct{} // closed when closing and nothing is open
+	idled   sync.Once
+
+	mu    sync.Mutex   // taken before a partition's
+	ready []*partition // guarded by mu: each has a pending segment, oldest claim first
 }
 
 // entry is what one Append item or one Push has for one partition.
@@ -92,13 +96,10 @@ func (w *writer) enqueue(p *partition, e *entry) {
 	for _, it := range e.items {
 		size += nativeSize(it.msg)
 	}
-	w.mu.Lock()
-	if w.closing {
-		w.mu.Unlock()
+	if w.closing.Load() {
 		w.failEntry(e, ErrClosing)
 		return
 	}
-	w.mu.Unlock()
 	p.mu.Lock()
 	var last *openSegment
 	if n := len(p.pending); n > 0 {
@@ -119,13 +120,10 @@ func (w *writer) enqueue(p *partition, e *entry) {
 	}
 }
 
-// count tracks open segments, so that Close can wait for the last.
-func (w *writer) count(n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.open += n
-	if w.closing && w.open == 0 {
-		close(w.idle)
+// count tracks open segments, so that close can wait for the last.
+func (w *writer) count(n int64) {
+	if w.open.Add(n) == 0 && w.closing.Load() {
+		w.idled.Do(func() { close(w.idle) })
 	}
 }
 
@@ -626,14 +624,9 @@ func (w *writer) finish(f *flight) {
 
 // close refuses new entries and waits until the last open segment is done, or ctx.
 func (w *writer) close(ctx context.Context) error {
-	w.mu.Lock()
-	if !w.closing {
-		w.closing = true
-		if w.open == 0 {
-			close(w.idle)
-		}
-	}
-	w.mu.Unlock()
+	w.count(1)
+	w.closing.Store(true)
+	w.count(-1)
 	select {
 	case <-w.idle:
 		return nil
