@@ -109,6 +109,7 @@ type Engine struct {
 	brokers     *brokers
 	metrics     *metrics
 	watches     *watchSet
+	leases      *leases
 	incarnation incarnation
 
 	stopping chan struct{} // closed by Interrupt
@@ -132,6 +133,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		tail:     newTail(cfg.TailBytesMax),
 		waiters:  newWaiters(cfg.WaitersMax),
 		metrics:  newMetrics(cfg.Registry),
+		leases:   newLeases(),
 		stopping: make(chan struct{}),
 		watches:  &watchSet{m: map[*partition]struct{}{}},
 	}

@@ -272,6 +272,9 @@ func (e *Engine) CommitOffsets(ctx context.Context, group string, cs []Cursor) (
 // FetchOffsets reads a group's positions; nil refs means all of them. A
 // partition without one is answered with offset −1.
 func (e *Engine) FetchOffsets(ctx context.Context, group string, refs []PartitionRef) ([]Cursor, error) {
+	if err := ValidateName("group", group); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidGroup, err)
+	}
 	if refs == nil {
 		return e.allOffsets(ctx, group)
 	}
