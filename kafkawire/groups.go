@@ -178,7 +178,10 @@ func (s *groups) clock(ctx context.Context) {
 
 // ring ticks what is due and returns how long there is nothing to do.
 func (s *groups) ring(now time.Time) time.Duration {
-	if !s.coordinates() {
+	s.mu.Lock()
+	none := len(s.byName) == 0
+	s.mu.Unlock()
+	if !none && !s.coordinates() {
 		s.forget()
 	}
 	for {
