@@ -221,3 +221,40 @@ func TestDeleteFreesNameAndSweepsRows(t *testing.T) {
 		t.Errorf("%d rows are left, want %d of the other queues (%v)", left, want, err)
 	}
 }
+
+// A partition is made while another one of the same queue is being made.
+func TestEnsurePartitionWaitsForItsNeighbour(t *testing.T) {
+	t.Parallel()
+	db := openNamed(t, storetest.Config(t), nil)
+	pool := storetest.Pool(t, db)
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT partition_ensure_1('q', 'first', 3600, 1, -1)`); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if tx, err = pool.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT partition_ensure_1('q', 'second', 3600, 1, -1)`); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	var p store.PartitionRow
+	go func() {
+		var err error
+		_, p, err = db.EnsurePartition(t.Context(), "q", "third")
+		done <- err
+	}()
+	backend(t, pool, db, waiting)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil || p.Number != 2 {
+		t.Errorf("third partition is %+v, %v; want number 2", p, err)
+	}
+}

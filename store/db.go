@@ -122,7 +122,8 @@ type DB struct {
 	resets atomic.Int64
 
 	mu          sync.Mutex
-	incarnation Incarnation // the newest one met
+	incarnation Incarnation  // the newest one met; guarded by mu
+	epoch       atomic.Int32 // its epoch, for prepareConn
 }
 
 // Open connects to a migrated schema. It fails where the database cannot be
@@ -185,6 +186,7 @@ func (db *DB) newPool(ctx context.Context, conns int) (*pgxpool.Pool, error) {
 	db.cfg.pin(&pc.ConnConfig.Config)
 	pc.ConnConfig.OnNotice = onNotice
 	pc.AfterConnect = db.afterConnect
+	pc.PrepareConn = db.prepareConn
 	pc.MaxConns = int32(conns)
 	pc.MinConns = 0
 	pc.MinIdleConns = 0
@@ -262,6 +264,12 @@ func (db *DB) afterConnect(ctx context.Context, conn *pgx.Conn) error {
 	}
 	s.incarnation = inc
 	return nil
+}
+
+// prepareConn refuses a connection to an incarnation that is over: a server
+// that was replaced but still answers must not be written to, nor read.
+func (db *DB) prepareConn(_ context.Context, conn *pgx.Conn) (bool, error) {
+	return incarnationOf(conn).Epoch >= db.epoch.Load(), nil
 }
 
 // onNotice watches for the one notice that changes the meaning of a success:

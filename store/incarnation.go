@@ -53,6 +53,7 @@ func (db *DB) observe(ctx context.Context, conn *pgx.Conn) (Incarnation, error) 
 	changed := inc != db.incarnation && inc.Epoch >= db.incarnation.Epoch
 	if changed {
 		db.incarnation = inc
+		db.epoch.Store(inc.Epoch)
 	}
 	db.mu.Unlock()
 	if changed {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"queenmq/store"
 )
 
 // startTimeout bounds initdb and the start of a server on a busy machine.
@@ -163,6 +165,52 @@ func (s *Server) Restart(t testing.TB, mode string) {
 	if err := s.WaitReady(); err != nil {
 		t.Fatalf("restart: %v", err)
 	}
+}
+
+// Stop stops the server in the given mode.
+func (s *Server) Stop(t testing.TB, mode string) {
+	t.Helper()
+	if out, err := s.command("pg_ctl", "stop", "-D", s.data(), "-m", mode, "-w").CombinedOutput(); err != nil {
+		t.Fatalf("stop: %v: %s", err, out)
+	}
+}
+
+// StartNewTimeline starts a stopped server as if it had been restored or
+// promoted: its write-ahead log goes on in a new timeline.
+func (s *Server) StartNewTimeline(t testing.TB) {
+	t.Helper()
+	if err := s.configure([]string{"restore_command='false'"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.data(), "recovery.signal"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.Start(t)
+}
+
+// Start starts a stopped server and waits until it answers.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	cmd := s.command("pg_ctl", "start", "-D", s.data(), "-w", "-l", filepath.Join(s.Dir, "log"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("start: %v: %s", err, out)
+	}
+	if err := s.WaitReady(); err != nil {
+		t.Fatalf("start: %v", err)
+	}
+}
+
+// Config returns a configuration that names a fresh, migrated schema on this server.
+func (s *Server) Config(t testing.TB, change func(*store.Config)) store.Config {
+	t.Helper()
+	cfg := config(s.URL)
+	if change != nil {
+		change(&cfg)
+	}
+	if err := store.Migrate(context.Background(), cfg); err != nil {
+		t.Fatalf("migrate: %v", err)
+	}
+	return cfg
 }
 
 // findBin finds the folder of PostgreSQL's server programs.

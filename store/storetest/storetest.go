@@ -35,16 +35,7 @@ func URL(t testing.TB) string {
 // created, on the shared server. The schema is dropped after the test.
 func NewSchema(t testing.TB) store.Config {
 	t.Helper()
-	var b [6]byte
-	_, _ = rand.Read(b[:])
-	cfg := store.Config{
-		URL:        URL(t),
-		Schema:     "t_" + hex.EncodeToString(b[:]),
-		WriteConns: 4, ReadConns: 2, AdminConns: 2,
-		Scratch: true,
-		// A machine that runs many tests at once may be slow; no test waits for these.
-		LockTimeout: 30 * time.Second, StatementTimeout: time.Minute, ConnectTimeout: 30 * time.Second,
-	}
+	cfg := config(URL(t))
 	t.Cleanup(func() {
 		ctx := context.Background()
 		conn, err := pgx.Connect(ctx, cfg.URL)
@@ -58,6 +49,20 @@ func NewSchema(t testing.TB) store.Config {
 		}
 	})
 	return cfg
+}
+
+// config names a schema nobody else uses.
+func config(url string) store.Config {
+	var b [6]byte
+	_, _ = rand.Read(b[:])
+	return store.Config{
+		URL:        url,
+		Schema:     "t_" + hex.EncodeToString(b[:]),
+		WriteConns: 4, ReadConns: 2, AdminConns: 2,
+		Scratch: true,
+		// A machine that runs many tests at once may be slow; no test waits for these.
+		LockTimeout: 30 * time.Second, StatementTimeout: time.Minute, ConnectTimeout: 30 * time.Second,
+	}
 }
 
 // Config returns a configuration that names a fresh, migrated schema on the
