@@ -110,8 +110,8 @@ func readProblem(err error, max int64) error {
 	case errors.As(err, &large):
 		return tooLarge(max)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &problem{status: http.StatusRequestTimeout, close: true, word: "body_timeout", text: "the body did not arrive in time"}
+		return &problem{status: http.StatusRequestTimeout, word: "body_timeout", text: "the body did not arrive in time"}
 	default:
-		return &problem{status: http.StatusBadRequest, close: true, word: "body_unreadable", text: "the body could not be read: it ends early or is badly chunked"}
+		return badRequest("body_unreadable", "the body could not be read: it ends early or is badly chunked")
 	}
 }

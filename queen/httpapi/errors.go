@@ -31,7 +31,7 @@ var errorTable = []errorRow{
 	{err: queen.ErrClosing, status: http.StatusServiceUnavailable, word: "closing"},
 
 	{err: queen.ErrUnknownQueue, status: http.StatusNotFound, word: "unknown_queue", fetch: "UNKNOWN_TOPIC_OR_PARTITION"},
-	{err: queen.ErrUnknownQueueID, status: http.StatusNotFound, word: "unknown_queue_id", fetch: "UNKNOWN_TOPIC_ID"},
+	{err: queen.ErrUnknownQueueID, status: http.StatusNotFound, word: "unknown_queue_id"},
 	{err: queen.ErrUnknownPartition, status: http.StatusBadRequest, word: "unknown_partition", fetch: "UNKNOWN_TOPIC_OR_PARTITION"},
 	{err: queen.ErrQueueExists, status: http.StatusConflict, word: "queue_exists"},
 	{err: queen.ErrInvalidName, status: http.StatusBadRequest, word: "invalid_name"},
@@ -115,7 +115,6 @@ type problem struct {
 	word   string
 	text   string
 	allow  string // the Allow header, with 405
-	close  bool   // the connection is of no more use
 	items  []byte // the answer per item, where every item was refused
 }
 

@@ -154,9 +154,6 @@ func (x *exchange) writeProblem(p *problem) {
 	if p.allow != "" {
 		x.w.Header().Set("Allow", p.allow)
 	}
-	if p.close {
-		x.w.Header().Set("Connection", "close")
-	}
 	if p.status == http.StatusServiceUnavailable {
 		x.w.Header().Set("Retry-After", "1")
 	}

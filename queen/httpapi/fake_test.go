@@ -27,6 +27,11 @@ type fake struct {
 	down   error // every call answers it
 	poison string
 	waits  chan struct{} // told of each pop that begins to wait
+
+	// What was asked last.
+	lastPop   queen.PopRequest
+	lastAcks  []queen.Ack
+	lastFetch queen.FetchRequest
 }
 
 type fakeQueue struct {
@@ -164,6 +169,7 @@ func (f *fake) Pop(ctx context.Context, r queen.PopRequest) (queen.Popped, error
 	defer late.Stop()
 	for {
 		f.mu.Lock()
+		f.lastPop = r
 		got, err := f.pop(r)
 		changed := f.changed
 		f.mu.Unlock()
@@ -227,6 +233,7 @@ func (f *fake) pop(r queen.PopRequest) (queen.Popped, error) {
 func (f *fake) Ack(_ context.Context, acks []queen.Ack) []queen.Acked {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.lastAcks = acks
 	out := make([]queen.Acked, len(acks))
 	for i, a := range acks {
 		out[i].Err = f.ack(a)
@@ -264,6 +271,7 @@ func (f *fake) ack(a queen.Ack) error {
 func (f *fake) Fetch(_ context.Context, r queen.FetchRequest) ([]queen.Fetched, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.lastFetch = r
 	out := make([]queen.Fetched, len(r.Items))
 	left := r.MaxBytes
 	for i, it := range r.Items {

@@ -162,7 +162,8 @@ func TestABodyThatDoesNotArriveIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, _ := io.ReadAll(c)
-	if !bytes.HasPrefix(text, []byte("HTTP/1.1 408 ")) || !bytes.Contains(text, []byte("body_timeout")) {
+	if !bytes.HasPrefix(text, []byte("HTTP/1.1 408 ")) || !bytes.Contains(text, []byte("body_timeout")) ||
+		!bytes.Contains(text, []byte("Connection: close")) {
 		t.Errorf("%s", text)
 	}
 }
@@ -214,6 +215,54 @@ func TestPopWaitsForAMessage(t *testing.T) {
 		began = time.Now()
 		if w := do(s, "GET", "/api/v1/pop/queue/q?wait=true", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"data":"late"`) || time.Since(began) != 0 {
 			t.Errorf("%d %s after %v", w.Code, w.Body, time.Since(began))
+		}
+	})
+}
+
+// slow is an engine whose fetch takes its time.
+type slow struct {
+	*fake
+	takes time.Duration
+}
+
+func (e slow) Fetch(ctx context.Context, r queen.FetchRequest) ([]queen.Fetched, error) {
+	select {
+	case <-time.After(e.takes):
+		return e.fake.Fetch(ctx, r)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// TestABodysDeadlineEndsWithTheBody: a request that waits longer than a body may
+// take is not taken for a client that hung up.
+func TestABodysDeadlineEndsWithTheBody(t *testing.T) {
+	t.Parallel()
+	s, e := newTestServer(Config{BodyTimeout: 50 * time.Millisecond})
+	s.engine = slow{e, 200 * time.Millisecond}
+	r, err := http.Post("http://"+listen(t, s)+"/api/v1/fetch", "", strings.NewReader(`{"entries":[{"queue":"q","offset":0}],"maxWaitMs":1000}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	if r.StatusCode != 200 {
+		t.Errorf("%d", r.StatusCode)
+	}
+}
+
+func TestAWaitMayBeLongerThanARequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, e := newTestServer(Config{RequestTimeout: time.Second})
+		began := time.Now()
+		if w := do(s, "GET", "/api/v1/pop/queue/q?wait=true&timeout=5000", ""); w.Code != 204 || time.Since(began) != 5*time.Second {
+			t.Errorf("%d after %v", w.Code, time.Since(began))
+		}
+		s.engine = slow{e, time.Hour}
+		began = time.Now()
+		w := do(s, "POST", "/api/v1/fetch", `{"entries":[{"queue":"q","offset":0}],"maxWaitMs":5000}`)
+		if w.Code != 503 || !strings.Contains(w.Body.String(), "timed_out") || time.Since(began) != 6*time.Second {
+			t.Errorf("an engine that does not come back: %d %s after %v", w.Code, w.Body, time.Since(began))
 		}
 	})
 }
