@@ -31,6 +31,7 @@
 //	process.go   one postmaster: launched or adopted, watched, signalled
 //	ready.go     waiting for the first connection; creating the database
 //	pidfile.go   postmaster.pid, and whether the process it names is ours
+//	url.go       what to connect with, also from another process
 //	locate.go    finding the binaries
 //	account.go   which user runs the server
 //	folder.go    the folders, who owns them, who can reach them

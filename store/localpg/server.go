@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -228,12 +226,6 @@ func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stopErr
-}
-
-// URL is what pgx connects with: the socket, the owner's role, no password.
-func (s *Server) URL() string {
-	q := url.Values{"host": {s.socketDir}, "port": {strconv.Itoa(s.cfg.Port)}, "sslmode": {"disable"}}
-	return (&url.URL{Scheme: "postgres", User: url.User(roleName), Path: "/" + databaseName, RawQuery: q.Encode()}).String()
 }
 
 // Done is closed when the server is gone for good: after Stop, or when it could
