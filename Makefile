@@ -77,7 +77,12 @@ fuzz: ## every fuzz target in turn (FUZZTIME=30s)
 		echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg; done; done
 
 .PHONY: bench
-bench: ## all benchmarks once (PKG=./dedup BENCH=Append)
+bench: build ## produce through a new broker, in turn with bare writes to its PostgreSQL (ARGS='--rounds 3')
+	@.ci/need postgresql
+	bin/queen bench produce --serve --vs baseline $(ARGS)
+
+.PHONY: bench-go
+bench-go: ## all Go benchmarks once (PKG=./dedup BENCH=Append)
 	$(GO) test -run '^$$' -bench '$(BENCH)' $(PKG)
 
 .PHONY: bench-cmp

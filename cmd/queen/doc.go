@@ -8,6 +8,8 @@
 //	engine.go    the engine, and the doors in front of it
 //	address.go   where to listen, what to advertise, what is refused
 //	log.go       the log on stderr
+//	bench.go     queen bench: which loads, on what; the loads are in bench/
+//	bench_serve.go  a broker of our own around a load
 //	migrate.go   queen migrate
 //	version.go   queen version
 package main

@@ -19,6 +19,7 @@ type commandLine struct {
 
 	Serve   serveCommand   `cmd:"" help:"Run a broker: the Kafka and the HTTP door over one PostgreSQL."`
 	Compat  compatCommand  `cmd:"" help:"Show that a broker behaves as Apache Kafka does."`
+	Bench   benchCommand   `cmd:"" help:"Put load on a broker, in turn with something to compare it to."`
 	Migrate migrateCommand `cmd:"" help:"Bring the database's schema to this version and exit."`
 	Version versionCommand `cmd:"" help:"Print the version and exit."`
 }

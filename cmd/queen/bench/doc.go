@@ -1,0 +1,23 @@
+// Package bench puts load on a broker, or on the bare PostgreSQL under it, and
+// compares two such sides in one run.
+//
+// The answer is a ratio. Two sides take turns, a round each, in the order
+// A B B A A B …, so that a machine that slows down slows both; each pair of
+// rounds gives one ratio, and the median of the pairs is the result. A number
+// without its conditions is worth nothing, so they are part of every report.
+//
+//	compare.go     rounds, their order, the ratios
+//	meter.go       what was answered, and how fast, inside the measured time
+//	payload.go     values that do not repeat and carry their own checksum
+//	kafka.go       the side that produces through the Kafka protocol
+//	consume.go     the side that reads back what was produced
+//	push.go        the side that pushes over HTTP
+//	baseline.go    the bare writer of the same bytes into the same PostgreSQL
+//	database.go    the connection that prepares, settles and asks for settings
+//	conditions.go  cores, settings, the disk's fsync
+//	report.go      the report as text and as JSON
+//	progress.go    the line on a terminal
+//
+// The load is closed: each client waits for room before it sends more. Latency
+// under it is that of a saturated system.
+package bench

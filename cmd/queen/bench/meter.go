@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Latencies are kept in microseconds, from one to this.
+const latencyMax = 2 * time.Minute
+
+// Meter counts what is answered inside the measured part of a round. Each client
+// has a shard of its own.
+type Meter struct {
+	mu       sync.Mutex
+	from, to time.Time
+	shards   []*Shard
+}
+
+// Shard is one client's part of a meter.
+type Shard struct {
+	mu       sync.Mutex // the progress line looks in while a client counts
+	from, to time.Time
+	records  int64
+	bytes    int64
+	latency  *hdrhistogram.Histogram
+}
+
+// NewMeter makes a meter for one round of up to clients clients.
+func NewMeter(clients int) *Meter {
+	m := &Meter{shards: make([]*Shard, clients)}
+	for i := range m.shards {
+		m.shards[i] = &Shard{latency: hdrhistogram.New(1, latencyMax.Microseconds(), 3)}
+	}
+	return m
+}
+
+// Measure says when counting begins and ends; before it nothing counts.
+func (m *Meter) Measure(from, to time.Time) {
+	m.mu.Lock()
+	m.from, m.to = from, to
+	m.mu.Unlock()
+	for _, s := range m.shards {
+		s.mu.Lock()
+		s.from, s.to = from, to
+		s.mu.Unlock()
+	}
+}
+
+// Shard is the part of one client.
+func (m *Meter) Shard(client int) *Shard { return m.shards[client] }
+
+// Answered counts records that were asked for at one time and answered at another.
+func (s *Shard) Answered(asked, answered time.Time, records, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if answered.Before(s.from) || !answered.Before(s.to) {
+		return
+	}
+	s.records += int64(records)
+	s.bytes += int64(bytes)
+	if !asked.IsZero() {
+		_ = s.latency.RecordValue(min(max(answered.Sub(asked), time.Microsecond), latencyMax).Microseconds())
+	}
+}
+
+// Latency is the distribution of a round, in milliseconds.
+type Latency struct {
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p99.9"`
+	Max  float64 `json:"max"`
+}
+
+// Round is what one side did in one round.
+type Round struct {
+	Seconds          float64  `json:"seconds"`
+	Records          int64    `json:"records"`
+	Bytes            int64    `json:"bytes"`
+	RecordsPerSecond float64  `json:"recordsPerSecond"`
+	BytesPerSecond   float64  `json:"bytesPerSecond"`
+	LatencyMS        *Latency `json:"latencyMs,omitempty"`
+	// ClientCores is how much of the machine the load itself used.
+	ClientCores float64 `json:"clientCores"`
+}
+
+// Read sums up what was counted up to now.
+func (m *Meter) Read(now time.Time) Round {
+	m.mu.Lock()
+	from, to := m.from, m.to
+	m.mu.Unlock()
+	var r Round
+	all := hdrhistogram.New(1, latencyMax.Microseconds(), 3)
+	for _, s := range m.shards {
+		s.mu.Lock()
+		r.Records += s.records
+		r.Bytes += s.bytes
+		all.Merge(s.latency)
+		s.mu.Unlock()
+	}
+	if now.Before(to) {
+		to = now
+	}
+	if r.Seconds = to.Sub(from).Seconds(); r.Seconds > 0 {
+		r.RecordsPerSecond = float64(r.Records) / r.Seconds
+		r.BytesPerSecond = float64(r.Bytes) / r.Seconds
+	} else {
+		r.Seconds = 0
+	}
+	if all.TotalCount() > 0 {
+		ms := func(q float64) float64 { return float64(all.ValueAtQuantile(q)) / 1000 }
+		r.LatencyMS = &Latency{P50: ms(50), P99: ms(99), P999: ms(99.9), Max: float64(all.Max()) / 1000}
+	}
+	return r
+}

@@ -1,0 +1,32 @@
+package bench
+
+import (
+	"testing"
+	"time"
+)
+
+func TestOnlyTheMeasuredTimeCounts(t *testing.T) {
+	t.Parallel()
+	begin := time.Unix(1000, 0)
+	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
+	m := NewMeter(2)
+	m.Shard(0).Answered(at(-500), at(-400), 1, 10) // before anything is known
+	m.Measure(at(0), at(2000))
+	m.Shard(0).Answered(at(-100), at(-1), 1, 10) // warming up
+	m.Shard(0).Answered(at(-100), at(0), 2, 20)
+	m.Shard(1).Answered(at(1980), at(1999), 3, 30)
+	m.Shard(1).Answered(at(1999), at(2000), 1, 10) // late
+	r := m.Read(at(5000))
+	if r.Records != 5 || r.Bytes != 50 || r.Seconds != 2 || r.BytesPerSecond != 25 || r.RecordsPerSecond != 2.5 {
+		t.Errorf("round %+v, want 5 records and 50 bytes in 2 s", r)
+	}
+	if l := r.LatencyMS; l == nil || l.Max < 99.9 || l.Max > 100.1 || l.P50 < 18.9 || l.P50 > 19.1 {
+		t.Errorf("latency %+v, want p50 19 and max 100", l)
+	}
+	if r := m.Read(at(1000)); r.Seconds != 1 {
+		t.Errorf("half way %v s are over, want 1", r.Seconds)
+	}
+	if r := m.Read(at(-10)); r.Seconds != 0 || r.BytesPerSecond != 0 {
+		t.Errorf("while warming up: %+v, want no time and no speed", r)
+	}
+}

@@ -1,0 +1,211 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+const (
+	answerBytesMax  = 64 << 20
+	pushTimeout     = 60 * time.Second
+	fetchRecordsMax = 4 << 20 // bytes of one fetch when verifying
+)
+
+// Push is the side that pushes batches over HTTP, each into one partition, every
+// message with an explicit id of its own.
+type Push struct {
+	Addr        string // host:port of the HTTP door
+	Queue       string
+	Partitions  int
+	Batch       int // messages of one request
+	Window      int // seconds of the deduplication window
+	Connections int
+	Payload     *Payload
+
+	client *http.Client
+	made   bool
+	next   []uint64
+}
+
+// Name is how the report calls it.
+func (p *Push) Name() string { return "http push at " + p.Addr }
+
+// Clients is one shard per client.
+func (p *Push) Clients() int { return p.Connections }
+
+// Prepare makes the queue with its window.
+func (p *Push) Prepare(ctx context.Context) error {
+	p.client = &http.Client{Timeout: pushTimeout, Transport: &http.Transport{
+		MaxIdleConnsPerHost: p.Connections, MaxConnsPerHost: p.Connections,
+	}}
+	p.next = make([]uint64, p.Connections)
+	body, err := json.Marshal(map[string]any{
+		"queue": p.Queue, "options": map[string]any{"dedupWindowSeconds": p.Window},
+	})
+	if err != nil {
+		return err
+	}
+	status, answer, err := p.ask(ctx, http.MethodPost, "/api/v1/configure", body, nil)
+	if err != nil {
+		return fmt.Errorf("no broker answers: %w; start one with `queen serve`, or name it with --http", err)
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("configure queue: status %d: %s", status, answer)
+	}
+	p.made = true
+	return nil
+}
+
+// ask makes one request; the answer is read into buf when it fits.
+func (p *Push) ask(ctx context.Context, method, path string, body []byte, buf *bytes.Buffer) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+p.Addr+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := p.client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	if buf == nil {
+		buf = new(bytes.Buffer)
+	}
+	buf.Reset()
+	_, err = buf.ReadFrom(io.LimitReader(res.Body, answerBytesMax))
+	return res.StatusCode, buf.Bytes(), err
+}
+
+// Round pushes until the time is over.
+func (p *Push) Round(ctx context.Context, t Times, m *Meter) error {
+	from := time.Now().Add(t.WarmUp)
+	to := from.Add(t.Duration)
+	m.Measure(from, to)
+	return each(ctx, p.Connections, func(ctx context.Context, i int) error {
+		var body []byte
+		var answer bytes.Buffer
+		value := make([]byte, p.Payload.Size())
+		for shard := m.Shard(i); ; {
+			asked := time.Now()
+			if !asked.Before(to) || ctx.Err() != nil {
+				return ctx.Err()
+			}
+			body = p.appendBatch(body[:0], value, i)
+			status, got, err := p.ask(ctx, http.MethodPost, "/api/v1/push", body, &answer)
+			if err != nil {
+				return fmt.Errorf("push: %w", err)
+			}
+			if n := bytes.Count(got, []byte(`"status":"queued"`)); status != http.StatusCreated || n != p.Batch {
+				return fmt.Errorf("push: status %d, %d of %d messages queued: %.300s", status, n, p.Batch, got)
+			}
+			p.next[i] += uint64(p.Batch)
+			shard.Answered(asked, time.Now(), p.Batch, p.Batch*len(value))
+		}
+	})
+}
+
+// appendBatch appends the body of a client's next request.
+func (p *Push) appendBatch(b, value []byte, client int) []byte {
+	batch := int(p.next[client])/p.Batch + client
+	b = append(b, `{"items":[`...)
+	for k := range p.Batch {
+		id := idOf(client, p.next[client]+uint64(k))
+		p.Payload.Fill(value, id)
+		if k > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, `{"queue":"`...), p.Queue...)
+		b = append(append(b, `","partition":"`...), p.partition(batch%p.Partitions)...)
+		b = append(b, `","transactionId":"`...)
+		b = strconv.AppendUint(b, id, 16)
+		b = append(append(b, `","payload":`...), value...)
+		b = append(b, '}')
+	}
+	return append(b, "]}"...)
+}
+
+func (p *Push) partition(i int) string { return "p" + strconv.Itoa(i) }
+
+// Verify fetches every partition from its start.
+func (p *Push) Verify(ctx context.Context) (Verified, error) {
+	var v Verified
+	back := newSeen(p.next)
+	for i := range p.Partitions {
+		for offset := int64(0); ; {
+			got, err := p.fetch(ctx, p.partition(i), offset)
+			if err != nil {
+				return v, err
+			}
+			if len(got) == 0 {
+				break
+			}
+			for _, r := range got {
+				id, err := p.Payload.Check(r.Payload)
+				back.count(&v, id, err)
+			}
+			offset = got[len(got)-1].Offset + 1
+		}
+	}
+	back.finish(&v)
+	return v, nil
+}
+
+type fetchedRecord struct {
+	Offset  int64           `json:"offset"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+func (p *Push) fetch(ctx context.Context, partition string, offset int64) ([]fetchedRecord, error) {
+	entry := map[string]any{"queue": p.Queue, "partition": partition, "offset": offset, "maxBytes": fetchRecordsMax}
+	body, err := json.Marshal(map[string]any{"entries": []any{entry}})
+	if err != nil {
+		return nil, err
+	}
+	status, answer, err := p.ask(ctx, http.MethodPost, "/api/v1/fetch", body, nil)
+	if err != nil {
+		return nil, fmt.Errorf("fetch: %w", err)
+	}
+	var got struct {
+		Entries []struct {
+			Records []fetchedRecord `json:"records"`
+			Error   *string         `json:"error"`
+		} `json:"entries"`
+	}
+	if status == http.StatusOK {
+		err = json.Unmarshal(answer, &got)
+	}
+	if err != nil || status != http.StatusOK || len(got.Entries) != 1 {
+		return nil, fmt.Errorf("fetch: status %d: %.300s: %w", status, answer, errors.Join(err, errors.New("unexpected answer")))
+	}
+	if e := got.Entries[0].Error; e != nil {
+		if *e == "UNKNOWN_TOPIC_OR_PARTITION" {
+			return nil, nil // nothing was ever pushed there
+		}
+		return nil, fmt.Errorf("fetch: %s", *e)
+	}
+	return got.Entries[0].Records, nil
+}
+
+// Close deletes the queue.
+func (p *Push) Close(ctx context.Context) error {
+	if !p.made {
+		return nil
+	}
+	p.made = false
+	defer p.client.CloseIdleConnections()
+	status, answer, err := p.ask(ctx, http.MethodDelete, "/api/v1/resources/queues/"+p.Queue, nil, nil)
+	if err != nil {
+		return fmt.Errorf("delete queue %s: %w", p.Queue, err)
+	}
+	if status >= http.StatusMultipleChoices && status != http.StatusNotFound {
+		return fmt.Errorf("delete queue %s: status %d: %.300s", p.Queue, status, answer)
+	}
+	return nil
+}
