@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"queenmq/queen"
 )
@@ -88,8 +87,6 @@ func (s *Server) readBody(x *exchange, max int64) ([]byte, error) {
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF):
-			// Else the watch for a hang-up would end with the deadline.
-			_ = x.control.SetReadDeadline(time.Time{})
 			return buf, nil
 		default:
 			return nil, readProblem(err, max)

@@ -70,7 +70,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 func (x *exchange) run() (answer, error) {
 	if x.req.ContentLength != 0 {
 		// Also for a body that nobody reads: net/http reads some of it before the
-		// connection is used again.
+		// connection is used again. It takes the deadline away at the body's end.
 		_ = x.control.SetReadDeadline(time.Now().Add(x.s.cfg.BodyTimeout)) // not every test's reader has one
 	}
 	row, n, p := match(x.req.Method, x.req.URL.EscapedPath())
