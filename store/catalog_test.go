@@ -227,21 +227,21 @@ func TestEnsurePartitionWaitsForItsNeighbour(t *testing.T) {
 	t.Parallel()
 	db := openNamed(t, storetest.Config(t), nil)
 	pool := storetest.Pool(t, db)
+	if _, _, err := db.EnsurePartition(t.Context(), "q", "first"); err != nil {
+		t.Fatal(err)
+	}
+	// The neighbour is half way: it has the lock and its row, but not yet counted it.
 	tx, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), `SELECT partition_ensure_1('q', 'first', 3600, 1, -1)`); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if tx, err = pool.Begin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), `SELECT partition_ensure_1('q', 'second', 3600, 1, -1)`); err != nil {
-		t.Fatal(err)
+	for _, sql := range []string{
+		`SELECT FROM queues WHERE name = 'q' FOR NO KEY UPDATE`,
+		`INSERT INTO log_partitions (queue_id, number, name) SELECT id, 1, 'second' FROM queues WHERE name = 'q'`,
+	} {
+		if _, err := tx.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
 	}
 	done := make(chan error, 1)
 	var p store.PartitionRow
@@ -251,6 +251,9 @@ func TestEnsurePartitionWaitsForItsNeighbour(t *testing.T) {
 		done <- err
 	}()
 	backend(t, pool, db, waiting)
+	if _, err := tx.Exec(t.Context(), `UPDATE queues SET partitions = 2 WHERE name = 'q'`); err != nil {
+		t.Fatal(err)
+	}
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
