@@ -7,6 +7,7 @@
 //	database.go  the managed or the external database, migrated and open
 //	engine.go    the engine, and the doors in front of it
 //	address.go   where to listen, what to advertise, what is refused
+//	debug.go     profiles, for this machine only
 //	log.go       the log on stderr
 //	bench.go     queen bench: which loads, on what; the loads are in bench/
 //	bench_serve.go  a broker of our own around a load

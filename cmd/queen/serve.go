@@ -22,6 +22,8 @@ type serveCommand struct {
 	AdvertisedAddr string `env:"QUEEN_ADVERTISED_ADDR" placeholder:"HOST[:PORT]" help:"Address Kafka clients are told to connect to (default: what --kafka-addr bound)."`
 	Insecure       bool   `env:"QUEEN_INSECURE" help:"Allow addresses that others can reach; there is no authentication yet."`
 
+	DebugAddr string `env:"QUEEN_DEBUG_ADDR" placeholder:"HOST:PORT" help:"Loopback address to serve Go profiles on (default: none); read them with go tool pprof."`
+
 	BrokerID               int32 `env:"QUEEN_BROKER_ID" name:"broker-id" default:"0" placeholder:"ID" help:"Id of this broker; 0 takes the lowest free one and keeps it in the data folder."`
 	KafkaAutoCreate        bool  `env:"QUEEN_KAFKA_AUTO_CREATE" default:"true" negatable:"" help:"Create a topic when a Kafka client asks for one that does not exist."`
 	KafkaDefaultPartitions int   `env:"QUEEN_KAFKA_DEFAULT_PARTITIONS" default:"1" placeholder:"N" help:"Partitions of a topic created without a number (${default})."`
@@ -106,6 +108,10 @@ func (b *broker) open(ctx context.Context) (string, error) {
 	b.onClose("http listener", closeListener(http))
 	host, port, err := advertise(b.flags.AdvertisedAddr, kafka.Addr())
 	if err != nil {
+		return "", err
+	}
+
+	if err := b.openDebug(ctx); err != nil {
 		return "", err
 	}
 
