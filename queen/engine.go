@@ -141,6 +141,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e.writer = &writer{
 		db: cfg.DB, cfg: cfg, log: cfg.Log, catalog: e.catalog, tail: e.tail, waiters: e.waiters,
 		budget: newBudget(cfg.PendingBytesMax), metrics: e.metrics, redirect: e.redirect,
+		runs: newRunBuilder(cfg.DB, e.failed("sort ids")),
 		wake: make(chan struct{}, cfg.Flushers), idle: make(chan struct{}),
 	}
 	var err error
@@ -156,6 +157,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e.wg.Go(func() { e.catalog.run(e.ctx, cfg.CatalogEvery, e.failed("refresh catalog")) })
 	e.wg.Go(func() { e.poll(e.ctx) })
 	e.wg.Go(func() { e.retain(e.ctx) })
+	e.wg.Go(func() { e.writer.runs.run(e.ctx) })
 	return e, nil
 }
 

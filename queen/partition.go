@@ -18,6 +18,8 @@ type partition struct {
 	// waitedAt is when (Unix ns) a reader last waited here: until a while after,
 	// the poll of other brokers' writes includes it and its mark may say "wait".
 	waitedAt atomic.Int64
+	// unsorted counts ids stored here that no sorted run covers yet.
+	unsorted atomic.Int64
 
 	mu      sync.Mutex
 	mark    mark           // guarded by mu

@@ -32,6 +32,7 @@ type writer struct {
 	waiters  *waiters
 	budget   *budget
 	metrics  *metrics
+	runs     *runBuilder
 	redirect func(*entry) // gives an entry to its queue's successor
 
 	wake chan struct{} // buffered, one token per flusher
@@ -485,6 +486,7 @@ func (w *writer) stored(f *flight, r *store.SegmentResult) {
 		w.tail.forget(f.p.id) // not the bytes we hold; the next reader loads them
 	}
 	w.waiters.wake(f.p.id)
+	w.runs.stored(f.p.id, &f.p.unsorted, len(f.call.Hashes))
 	w.metrics.stored.Add(float64(r.End - r.Base + 1))
 }
 

@@ -88,6 +88,32 @@ CREATE TABLE log_txns (
     PRIMARY KEY (partition_id, end_offset)
 );
 ALTER TABLE log_txns ALTER COLUMN hashes SET STORAGE EXTERNAL;
+-- A minted id names its row: the clock in its first half makes this index grow at its end.
+CREATE INDEX log_txns_ids ON log_txns (partition_id, id_hi);
+
+-- Sorted runs of the sidecar's hashes, so that a probe of a large span need not
+-- read it. Derived: dropping them changes no verdict, only its cost. The runs of
+-- a partition follow one another without a gap.
+CREATE TABLE log_runs (
+    partition_id bigint  NOT NULL,
+    last_offset  bigint  NOT NULL,
+    first_offset bigint  NOT NULL,
+    level        integer NOT NULL,
+    ids          integer NOT NULL,
+    PRIMARY KEY (partition_id, last_offset)
+);
+
+-- A run's entries in ascending order of hash, some to a row: small enough to
+-- stay in line. Equal hashes are in one row.
+CREATE TABLE log_run_blocks (
+    partition_id bigint    NOT NULL,
+    last_offset  bigint    NOT NULL,  -- of the run
+    first_hash   uuid      NOT NULL,
+    hashes       uuid[]    NOT NULL,
+    offsets      integer[] NOT NULL,  -- from the run's first_offset
+    PRIMARY KEY (partition_id, last_offset, first_hash)
+);
+ALTER TABLE log_run_blocks ALTER COLUMN hashes SET STORAGE EXTERNAL, ALTER COLUMN offsets SET STORAGE EXTERNAL;
 
 -- Idempotent producers: epoch and the last five batches. The end offset is part
 -- of the key so that the newest version is the first index entry met going

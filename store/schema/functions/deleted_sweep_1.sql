@@ -35,6 +35,13 @@ BEGIN
             GET DIAGNOSTICS v_n = ROW_COUNT;
             v_left := v_left - v_n;
             IF v_left <= 0 THEN RETURN false; END IF;
+            DELETE FROM log_run_blocks WHERE partition_id = v_part AND (last_offset, first_hash) IN
+                (SELECT x.last_offset, x.first_hash FROM log_run_blocks x WHERE x.partition_id = v_part
+                  ORDER BY x.last_offset, x.first_hash LIMIT v_left);
+            GET DIAGNOSTICS v_n = ROW_COUNT;
+            v_left := v_left - v_n;
+            IF v_left <= 0 THEN RETURN false; END IF;
+            DELETE FROM log_runs WHERE partition_id = v_part;
             DELETE FROM producers WHERE partition_id = v_part AND (producer_id, end_offset) IN
                 (SELECT x.producer_id, x.end_offset FROM producers x WHERE x.partition_id = v_part
                   ORDER BY x.producer_id, x.end_offset LIMIT v_left);

@@ -2,7 +2,7 @@
 -- older than the deduplication window and p_keep seconds, on the database's
 -- clock, and never the newest one, which says the next offset. txns_start is
 -- raised with them, so that a probe knows where its knowledge ends. Producer
--- states unused for p_producers seconds go too. Returns the rows deleted.
+-- states unused for p_producers seconds go too, and sorted runs below. Returns the rows deleted.
 -- Locks: the partition's row (place 4): the window is read under it, so none
 -- is purged that an append is about to look for. Index: log_txns_pkey.
 CREATE FUNCTION txns_purge_1(p_partition bigint, p_rows integer, p_keep integer, p_producers integer) RETURNS integer
@@ -36,6 +36,17 @@ BEGIN
     DELETE FROM producers
      WHERE partition_id = p_partition AND updated_at < v_now - make_interval(secs => p_producers);
     GET DIAGNOSTICS v_m = ROW_COUNT;
+    v_n := v_n + v_m;
+    -- Runs that lie wholly below.
+    SELECT txns_start INTO v_to FROM log_partitions WHERE id = p_partition;
+    DELETE FROM log_run_blocks WHERE (partition_id, last_offset, first_hash) IN
+        (SELECT x.partition_id, x.last_offset, x.first_hash FROM log_run_blocks x
+          WHERE x.partition_id = p_partition AND x.last_offset < v_to
+          ORDER BY x.last_offset, x.first_hash LIMIT p_rows);
+    GET DIAGNOSTICS v_m = ROW_COUNT;
+    IF v_m < p_rows THEN
+        DELETE FROM log_runs WHERE partition_id = p_partition AND last_offset < v_to;
+    END IF;
     RETURN v_n + v_m;
 END
 $$;

@@ -1,0 +1,111 @@
+package store_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"queenmq/store"
+)
+
+// TestRunsChangeNoVerdict asks the same questions with sorted runs and after
+// dropping them, over a history with ids stored twice (window 0), rows past the
+// window, rows purged and rows no run covers.
+func TestRunsChangeNoVerdict(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 0, 1)
+	rnd := rand.New(rand.NewPCG(3, 4))
+	write := func(n int) {
+		t.Helper()
+		for range n {
+			ids := make([]int, 1+rnd.IntN(6))
+			for i := range ids {
+				ids[i] = rnd.IntN(250) - 10 // repeats, and now and then minted
+			}
+			l.append(l.db, l.segment(0, 0, ids...))
+		}
+	}
+	build := func() {
+		t.Helper()
+		for {
+			did, err := store.BuildRunOf(l.db, t.Context(), l.parts[0], 40, 3, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !did {
+				return
+			}
+		}
+	}
+	write(60)
+	build()
+	write(60)
+	build()
+	l.exec(`UPDATE log_txns SET created_at = created_at - interval '2 hours' WHERE end_offset < 100`)
+	l.exec(`UPDATE log_txns SET created_at = created_at - interval '1 day' WHERE end_offset < 40`)
+	if _, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 1000, 36000, 86400); err != nil {
+		t.Fatal(err)
+	}
+	write(20) // above every run
+	l.exec(`UPDATE queues SET dedup_window_seconds = 3600`)
+	var levels []int32
+	l.scan(`SELECT array_agg(DISTINCT level ORDER BY level) FROM log_runs`, nil, &levels)
+	if len(levels) < 2 || slices.Max(levels) == 0 {
+		t.Fatalf("runs of levels %v, want merged ones and others", levels)
+	}
+	// Only ends of segments are vouched for: a voucher inside one would be false.
+	var a, b, c int64
+	l.scan(`SELECT min(end_offset) FILTER (WHERE end_offset >= 120), min(end_offset) FILTER (WHERE end_offset >= 250),
+	               max(end_offset) - 20 FROM log_txns`, nil, &a, &b, &c)
+	l.scan(`SELECT min(end_offset) FROM log_txns WHERE end_offset >= $1`, []any{c}, &c)
+
+	ask := func() (out []store.Dup) {
+		t.Helper()
+		for id := 0; id < 260; id += 2 {
+			for _, verified := range []int64{-1, a, b, c} {
+				s := l.segment(0, 3600, 100000, id)
+				s.Verified = verified
+				if verified > 0 {
+					s.Suspects = []store.Span{{From: 60, To: 90}}
+				}
+				r := l.appendUndone(s)
+				switch r.Status {
+				case store.SegmentDuplicates:
+					out = append(out, r.Dups...)
+				case store.SegmentStored:
+					out = append(out, store.Dup{Offset: -1})
+				default:
+					t.Fatalf("status %d", r.Status)
+				}
+			}
+		}
+		return out
+	}
+	with := ask()
+	l.exec(`DELETE FROM log_run_blocks`)
+	l.exec(`DELETE FROM log_runs`)
+	without := ask()
+	found := 0
+	for i := range with {
+		if with[i] != without[i] {
+			t.Fatalf("question %d: %+v with runs, %+v without", i, with[i], without[i])
+		}
+		if with[i].Offset >= 0 {
+			found++
+		}
+	}
+	if found < 100 || found > len(with)-100 {
+		t.Fatalf("%d of %d questions found a duplicate: too one-sided to mean anything", found, len(with))
+	}
+}
+
+// appendUndone asks append for its verdict and takes back what it stored.
+func (l *ledger) appendUndone(s store.Segment) store.SegmentResult {
+	l.t.Helper()
+	r := l.append(l.db, s)[0]
+	if r.Status == store.SegmentStored {
+		l.exec(`DELETE FROM log_txns WHERE partition_id = $1 AND end_offset = $2`, s.Partition, r.End)
+		l.exec(`DELETE FROM log_segments WHERE partition_id = $1 AND end_offset = $2`, s.Partition, r.End)
+	}
+	return r
+}
