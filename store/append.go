@@ -31,7 +31,10 @@ type Segment struct {
 	Parts    []Part
 	// Hashes is empty, or has one element per offset; the zero hash stands for
 	// a minted id.
-	Hashes   [][16]byte
+	Hashes [][16]byte
+	// TTLs is empty, or has one element per hash: how long its id is known, in
+	// milliseconds, where less than the window; 0 for the window.
+	TTLs     []int64
 	UIDs     []UID
 	Suspects []Span
 }
@@ -46,6 +49,12 @@ type Part struct {
 	Producer       int64 // −1: none
 	ProducerEpoch  int32
 	BaseSequence   int32
+	// Sequences is how many sequence numbers the part consumes; 0 means Span.
+	Sequences int32
+	// Answered is set for a part that stores nothing because all its records are
+	// duplicates: Answer is the offset to give, now and to a resend.
+	Answered bool
+	Answer   int64
 }
 
 // UID is an explicit id that looks like a minted one.
@@ -138,13 +147,17 @@ func (db *DB) Append(ctx context.Context, segs []Segment, wait bool) ([]SegmentR
 // appendArgs turns segments into the parallel arrays of append_1.
 func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 	n := len(segs)
-	var nparts, nhash, nuid, nspan int
+	var nparts, nhash, nuid, nspan, nttl int
 	for i := range segs {
 		nparts += len(segs[i].Parts)
 		nhash += len(segs[i].Hashes)
 		nuid += len(segs[i].UIDs)
 		nspan += len(segs[i].Suspects)
+		if len(segs[i].TTLs) > 0 {
+			nttl = 1
+		}
 	}
+	nttl *= nhash // all segments of a call or none
 	var (
 		partition = make([]int64, 0, n)
 		known     = make([]int64, 0, n)
@@ -166,6 +179,9 @@ func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 		pid     = make([]int64, 0, nparts)
 		pepoch  = make([]int32, 0, nparts)
 		seq     = make([]int32, 0, nparts)
+		seqs    = make([]int32, 0, nparts)
+		answer  = make([]int64, 0, nparts)
+		ttls    = make([]int64, 0, nttl)
 
 		uidSeg   = make([]int32, 0, nuid)
 		uidIndex = make([]int32, 0, nuid)
@@ -195,6 +211,10 @@ func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 		parts = append(parts, int32(len(s.Parts)))
 		hashed = append(hashed, int32(len(s.Hashes)))
 		hashes = append(hashes, s.Hashes...)
+		if nttl > 0 {
+			ttls = append(ttls, s.TTLs...)
+			ttls = append(ttls, make([]int64, len(s.Hashes)-len(s.TTLs))...)
+		}
 		for _, p := range s.Parts {
 			bytes = append(bytes, p.Bytes)
 			batches = append(batches, p.Batches)
@@ -204,6 +224,14 @@ func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 			pid = append(pid, p.Producer)
 			pepoch = append(pepoch, p.ProducerEpoch)
 			seq = append(seq, p.BaseSequence)
+			if p.Sequences == 0 {
+				p.Sequences = p.Span
+			}
+			seqs = append(seqs, p.Sequences)
+			if !p.Answered {
+				p.Answer = -1
+			}
+			answer = append(answer, p.Answer)
 		}
 		for _, u := range s.UIDs {
 			uidSeg = append(uidSeg, int32(i+1))
@@ -222,7 +250,7 @@ func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 	}
 	return []any{
 		epoch, wait, partition, known, idHi, idLo, window, verified, header, data, parts, hashed,
-		hashes, bytes, batches, span, records, maxTS, pid, pepoch, seq,
+		hashes, ttls, bytes, batches, span, records, maxTS, pid, pepoch, seq, seqs, answer,
 		uidSeg, uidIndex, uidHi, uidLo, spanSeg, spanFrom, spanTo,
 	}
 }

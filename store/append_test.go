@@ -289,6 +289,72 @@ func TestAppendLeavesOutRefusedParts(t *testing.T) {
 	}
 }
 
+// TestAppendPartWhoseRecordsAreAllDuplicatesKeepsItsSequence: nothing of it is
+// stored, its producer goes on after it, and a resend gets the same answer.
+func TestAppendPartWhoseRecordsAreAllDuplicatesKeepsItsSequence(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	l.append(l.db, l.segment(0, 3600, 1, 2))
+	part := func(answered bool, span, seqs, seq int32, ids ...int) store.SegmentResult {
+		s := l.segment(0, 3600, ids...)
+		s.Parts = []store.Part{{Span: span, Records: span, Sequences: seqs, Producer: 5, BaseSequence: seq, Answered: answered, Answer: 1}}
+		if answered {
+			s.Data, s.Header = nil, nil
+		} else {
+			s.Parts[0].Bytes, s.Parts[0].Batches = 1, 1
+		}
+		return l.append(l.db, s)[0]
+	}
+	for range 2 {
+		r := part(true, 0, 3, 0)
+		if r.Next != 2 || !slices.Equal(r.Offsets, []int64{1}) {
+			t.Fatalf("%+v, want the answer 1 and nothing stored", r)
+		}
+	}
+	r := part(false, 1, 1, 3, 9)
+	l.want(r, store.SegmentStored, 2, 2, 3)
+	if r := part(true, 0, 1, 9); r.Verdicts[0] != store.PartOutOfOrder {
+		t.Fatalf("%+v, want a gap in the sequence refused", r)
+	}
+}
+
+func TestAppendIDsOwnTimeToLiveShortensTheWindow(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	s := l.segment(0, 3600, 1, 2)
+	s.TTLs = []int64{60_000, 0}
+	l.append(l.db, s)
+	l.exec(`UPDATE log_txns SET created_at = created_at - interval '61 s'`)
+	for _, runs := range []bool{false, true} {
+		if runs {
+			if did, err := store.BuildRunOf(l.db, t.Context(), l.parts[0], 1, 8, 1); err != nil || !did {
+				t.Fatal(did, err)
+			}
+		}
+		if r := l.appendUndone(l.segment(0, 3600, 2)); r.Status != store.SegmentDuplicates {
+			t.Fatalf("runs %v: %+v, want a duplicate: it has the queue's window", runs, r)
+		}
+		if r := l.appendUndone(l.segment(0, 3600, 1)); r.Status != store.SegmentStored {
+			t.Fatalf("runs %v: %+v, want stored: its minute is over", runs, r)
+		}
+	}
+}
+
+func TestAppendKnowsIDsOnlySoFarBack(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	l.exec(`UPDATE queues SET dedup_max_ids = 3`)
+	for i := range 5 {
+		l.append(l.db, l.segment(0, 3600, i))
+	}
+	if r := l.append(l.db, l.segment(0, 3600, 2))[0]; r.Status != store.SegmentDuplicates || r.Dups[0].Offset != 2 {
+		t.Fatalf("%+v, want a duplicate: three offsets back", r)
+	}
+	if r := l.append(l.db, l.segment(0, 3600, 1))[0]; r.Status != store.SegmentStored {
+		t.Fatalf("%+v, want stored: four offsets back", r)
+	}
+}
+
 // race sends the same ids through two databases at once, rounds times, and
 // counts ids that were stored more than once.
 func (l *ledger) race(rounds int) (repeated int) {

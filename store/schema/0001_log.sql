@@ -27,6 +27,10 @@ CREATE TABLE queues (
     window_from          text    NOT NULL DEFAULT 'default' CHECK (window_from IN ('default', 'configured', 'kafka')),
     max_message_bytes    integer NOT NULL DEFAULT 1048588 CHECK (max_message_bytes > 0),
     retention_ms         bigint  NOT NULL DEFAULT -1 CHECK (retention_ms >= -1),
+    -- Where the id of a Kafka record comes from: 'none', 'key' or 'header:NAME'.
+    dedup_source         text    NOT NULL DEFAULT 'none',
+    -- How many offsets back an id is known; no limit by default.
+    dedup_max_ids        bigint  NOT NULL DEFAULT 9223372036854775807 CHECK (dedup_max_ids > 0),
     created_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     deleted_at           timestamptz,                 -- tombstone: the name is free, the rows wait for the sweeper
     version              bigint NOT NULL DEFAULT 0    -- cluster.catalog_version of its last change
@@ -81,6 +85,9 @@ CREATE TABLE log_txns (
     -- One xxh3-128 hash per offset; the nil UUID stands for a minted id or a
     -- hole; empty when all ids are minted.
     hashes        uuid[] NOT NULL,
+    -- Per offset, how long its id is known, in ms, where less than the window;
+    -- NULL when no id of the row has a time of its own.
+    ttls          bigint[],
     -- What became of each part of the call, where any was left out: else NULL
     -- and the parts follow one another. A repeat of the call is answered from it.
     part_verdicts smallint[],

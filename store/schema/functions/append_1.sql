@@ -37,6 +37,7 @@ CREATE FUNCTION append_1(
     p_hashed       integer[],  -- number of hashes: 0, or one per offset
     -- Flattened over the segments, in their order:
     p_hashes       uuid[],
+    p_ttls         bigint[],   -- one per hash, 0 for none; or empty
     p_part_bytes   integer[],
     p_part_batches integer[],
     p_part_span    integer[],  -- offsets consumed
@@ -45,6 +46,8 @@ CREATE FUNCTION append_1(
     p_part_pid     bigint[],   -- producer id, −1 for none
     p_part_epoch   integer[],
     p_part_seq     integer[],  -- base sequence
+    p_part_seqs    integer[],  -- sequence numbers consumed: the records as sent
+    p_part_answer  bigint[],   -- of a part all of whose records were dropped as duplicates: the offset to answer; else −1
     -- Ids that look like minted ones: segment, offset within it (both from 1), halves:
     p_uid_segment  integer[],
     p_uid_index    integer[],
@@ -83,10 +86,13 @@ DECLARE
     v_hash    integer := 0;   -- hashes of the segments before this one
     v_n       integer;        -- parts of this segment
     v_txns_start bigint;
+    v_max_ids bigint;
+    v_ttls    bigint[];
     v_newest  timestamptz;
     v_max_ts  bigint;
     v_hashes  uuid[];
     v_kept    integer;
+    v_answered boolean;       -- a part stores no record and has its answer with it
     v_at      bigint;         -- the offset the next kept part would get
     v_from    bigint;
     -- The running producer states of this segment.
@@ -124,8 +130,8 @@ BEGIN
         status := NULL;
 
         -- The row is read after the lock, and the queue with it.
-        SELECT p.start_offset, p.txns_start, q.dedup_window_seconds
-          INTO log_start, v_txns_start, window_seconds
+        SELECT p.start_offset, p.txns_start, q.dedup_window_seconds, q.dedup_max_ids
+          INTO log_start, v_txns_start, window_seconds, v_max_ids
           FROM log_partitions p JOIN queues q ON q.id = p.queue_id
          WHERE p.id = v_pid AND q.deleted_at IS NULL;
         IF NOT FOUND THEN
@@ -167,6 +173,7 @@ BEGIN
             -- 2 Each part in turn, with running producer state.
             v_at := next_offset;
             v_kept := 0;
+            v_answered := false;
             v_records := 0;
             v_pids := '{}';
             v_states := '{}';
@@ -188,7 +195,7 @@ BEGIN
                         v_i := cardinality(v_pids);
                     END IF;
                     v_first := p_part_seq[k];
-                    v_last := ((v_first::bigint + p_part_span[k] - 1) & 2147483647)::integer;
+                    v_last := ((v_first::bigint + p_part_seqs[k] - 1) & 2147483647)::integer;
                     IF p_part_epoch[k] < v_state.epoch THEN
                         v_verdict := 3;
                     ELSIF p_part_epoch[k] > v_state.epoch THEN
@@ -229,16 +236,18 @@ BEGIN
                         END IF;
                         v_state.first_seqs := v_state.first_seqs || v_first;
                         v_state.last_seqs := v_state.last_seqs || v_last;
-                        v_state.base_offsets := v_state.base_offsets || v_at;
+                        v_state.base_offsets := v_state.base_offsets ||
+                            CASE WHEN p_part_answer[k] >= 0 THEN p_part_answer[k] ELSE v_at END;
                         v_state.updated_at := v_now;
                         v_states[v_i] := v_state;
                     END IF;
                 END IF;
                 part_verdicts := part_verdicts || v_verdict;
                 IF v_verdict = 0 THEN
-                    part_offsets := part_offsets || v_at;
+                    part_offsets := part_offsets || CASE WHEN p_part_answer[k] >= 0 THEN p_part_answer[k] ELSE v_at END;
                     v_at := v_at + p_part_span[k];
                     v_kept := v_kept + 1;
+                    v_answered := v_answered OR p_part_answer[k] >= 0;
                     v_records := v_records + p_part_records[k];
                     v_max_ts := GREATEST(v_max_ts, p_part_max_ts[k]);
                 ELSIF v_verdict <> 1 THEN
@@ -271,12 +280,13 @@ BEGIN
                 END IF;
                 IF window_seconds > 0 THEN
                     -- 4 The probe: the one authority on what is stored.
-                    v_from := GREATEST(p_verified[s], v_txns_start - 1);
+                    v_from := GREATEST(p_verified[s], v_txns_start - 1, next_offset - v_max_ids - 1);
                     SELECT array_agg(d.i ORDER BY d.i), array_agg(d.off ORDER BY d.i),
                            array_agg(CASE WHEN d.off >= log_start THEN d.hi ELSE 0 END ORDER BY d.i),
                            array_agg(CASE WHEN d.off >= log_start THEN d.lo ELSE 0 END ORDER BY d.i)
                       INTO dup_index, dup_offset, dup_hi, dup_lo
-                      FROM probe_1(v_pid, v_from, next_offset, v_now - make_interval(secs => window_seconds), v_hashes,
+                      FROM probe_1(v_pid, v_from, next_offset, v_now, window_seconds,
+                                   GREATEST(v_txns_start, next_offset - v_max_ids), v_hashes,
                                    s, p_uid_segment, p_uid_index, p_uid_hi, p_uid_lo,
                                    p_span_segment, p_span_from, p_span_to) d;
                     IF dup_index IS NOT NULL THEN
@@ -290,6 +300,10 @@ BEGIN
             -- 5 Write.
             v_data := p_data[s];
             v_header := p_header[s];
+            v_ttls := NULL;
+            IF p_hashed[s] > 0 AND cardinality(p_ttls) > 0 THEN
+                v_ttls := p_ttls[v_hash + 1 : v_hash + p_hashed[s]];
+            END IF;
             IF v_kept < v_n THEN
                 v_entries := octet_length(v_header);
                 FOR k IN v_part + 1 .. v_part + v_n LOOP
@@ -299,6 +313,7 @@ BEGIN
                 v_data := ''; v_byte := 0; v_batch := 0; v_offset := 0;
                 IF p_hashed[s] > 0 THEN
                     v_hashes := '{}';
+                    v_ttls := '{}';
                 END IF;
                 FOR k IN v_part + 1 .. v_part + v_n LOOP
                     IF part_verdicts[k - v_part] = 0 THEN
@@ -306,6 +321,7 @@ BEGIN
                         v_header := v_header || substr(p_header[s], v_entries + 32 * v_batch + 1, 32 * p_part_batches[k]);
                         IF p_hashed[s] > 0 THEN
                             v_hashes := v_hashes || p_hashes[v_hash + v_offset + 1 : v_hash + v_offset + p_part_span[k]];
+                            v_ttls := v_ttls || p_ttls[v_hash + v_offset + 1 : v_hash + v_offset + p_part_span[k]];
                         END IF;
                     END IF;
                     v_byte := v_byte + p_part_bytes[k];
@@ -317,15 +333,18 @@ BEGIN
             end_offset := v_at - 1;
             next_offset := v_at;
             created_at := GREATEST(v_now, v_newest);
-            INSERT INTO log_segments AS l (partition_id, end_offset, base_offset, created_at, max_timestamp,
-                                           leader_epoch, records, size, header, data)
-            VALUES (v_pid, end_offset, base_offset, created_at, v_max_ts,
-                    p_epoch, v_records, octet_length(v_data), v_header, v_data);
-            INSERT INTO log_txns AS l (partition_id, end_offset, base_offset, created_at, max_timestamp,
-                                       id_hi, id_lo, hashes, part_verdicts, part_offsets)
-            VALUES (v_pid, end_offset, base_offset, created_at, v_max_ts, p_id_hi[s], p_id_lo[s], v_hashes,
-                    CASE WHEN v_kept < v_n THEN part_verdicts END,
-                    CASE WHEN v_kept < v_n THEN part_offsets END);
+            IF v_records > 0 THEN
+                INSERT INTO log_segments AS l (partition_id, end_offset, base_offset, created_at, max_timestamp,
+                                               leader_epoch, records, size, header, data)
+                VALUES (v_pid, end_offset, base_offset, created_at, v_max_ts,
+                        p_epoch, v_records, octet_length(v_data), v_header, v_data);
+                INSERT INTO log_txns AS l (partition_id, end_offset, base_offset, created_at, max_timestamp,
+                                           id_hi, id_lo, hashes, ttls, part_verdicts, part_offsets)
+                VALUES (v_pid, end_offset, base_offset, created_at, v_max_ts, p_id_hi[s], p_id_lo[s], v_hashes,
+                        CASE WHEN cardinality(v_ttls) > 0 THEN v_ttls END,
+                        CASE WHEN v_kept < v_n OR v_answered THEN part_verdicts END,
+                        CASE WHEN v_kept < v_n OR v_answered THEN part_offsets END);
+            END IF;
             FOR j IN 1 .. cardinality(v_pids) LOOP
                 v_state := v_states[j];
                 CONTINUE WHEN v_state.updated_at IS DISTINCT FROM v_now;

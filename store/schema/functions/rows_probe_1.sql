@@ -1,8 +1,8 @@
 -- rows_probe_1 looks for hashes of a segment in the sidecar's rows.
 --
--- Promise: as probe_1, for the rows that end above p_above and were created at
--- or after p_since, those that end at or below p_from and touch a named span,
--- and the segment itself.
+-- Promise: as probe_1, for the rows that end above p_above, those that end at or
+-- below p_from and touch a named span (each created at or after p_since), and
+-- the segment itself.
 --
 -- Locks: none; the caller holds the partition's row. Index: log_txns_pkey.
 -- It is a function of its own because it pins its join method: the planner
@@ -12,6 +12,7 @@ CREATE FUNCTION rows_probe_1(
     p_from         bigint,
     p_above        bigint,
     p_next         bigint,
+    p_now          timestamptz,
     p_since        timestamptz,
     p_hashes       uuid[],
     p_segment      integer,
@@ -32,11 +33,11 @@ BEGIN
     WITH mine AS MATERIALIZED (
         SELECT m.h, m.i::integer AS i FROM unnest(p_hashes) WITH ORDINALITY m(h, i) WHERE m.h <> c_nil
     ), rows AS (
-        SELECT t.base_offset, t.id_hi, t.id_lo, t.hashes
+        SELECT t.base_offset, t.id_hi, t.id_lo, t.hashes, t.ttls, t.created_at
           FROM log_txns t
          WHERE t.partition_id = p_partition AND t.end_offset > p_above AND t.created_at >= p_since
         UNION ALL
-        SELECT t.base_offset, t.id_hi, t.id_lo, t.hashes
+        SELECT t.base_offset, t.id_hi, t.id_lo, t.hashes, t.ttls, t.created_at
           FROM unnest(p_span_segment, p_span_from, p_span_to) s(seg, a, b)
          CROSS JOIN LATERAL (
                 SELECT x.* FROM log_txns x
@@ -48,6 +49,7 @@ BEGIN
     SELECT mine.i, t.base_offset + th.k - 1, t.id_hi, t.id_lo + th.k - 1
       FROM rows t CROSS JOIN LATERAL unnest(t.hashes) WITH ORDINALITY th(h, k)
       JOIN mine ON mine.h = th.h
+     WHERE t.ttls IS NULL OR t.ttls[th.k] = 0 OR t.created_at > p_now - t.ttls[th.k] * interval '1 millisecond'
     UNION ALL
     SELECT m.i, p_next + m.first - 1, 0::bigint, 0::bigint
       FROM (SELECT mine.i, min(mine.i) OVER (PARTITION BY mine.h) AS first FROM mine) m

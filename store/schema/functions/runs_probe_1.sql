@@ -12,6 +12,7 @@
 CREATE FUNCTION runs_probe_1(
     p_partition bigint,
     p_from      bigint,
+    p_now       timestamptz,
     p_since     timestamptz,
     p_hashes    uuid[],
     OUT covered bigint,
@@ -53,6 +54,8 @@ BEGIN
                ) t
          WHERE p.off > p_from AND t.base_offset <= p.off AND t.created_at >= p_since
            AND t.hashes[(p.off - t.base_offset + 1)::integer] = p.h
+           AND (t.ttls IS NULL OR t.ttls[(p.off - t.base_offset + 1)::integer] = 0
+                OR t.created_at > p_now - t.ttls[(p.off - t.base_offset + 1)::integer] * interval '1 millisecond')
     )
     SELECT (SELECT COALESCE(max(r.last_offset), -1) FROM runs r),
            array_agg(h.i), array_agg(h.off), array_agg(h.id_hi), array_agg(h.id_lo)
