@@ -58,7 +58,7 @@ const firstRead = 16 << 10
 func (s *Server) readBody(x *exchange, max int64) ([]byte, error) {
 	r := x.req
 	if r.ContentLength > max {
-		return nil, tooLarge(max)
+		return nil, tooLarge(r, max)
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		return nil, &problem{status: http.StatusUnsupportedMediaType, word: "unsupported_encoding", text: "a compressed body is not served; send it without Content-Encoding"}
@@ -66,7 +66,6 @@ func (s *Server) readBody(x *exchange, max int64) ([]byte, error) {
 	if strings.HasPrefix(strings.ToLower(r.Header.Get("Content-Type")), "application/x-queen") {
 		return nil, &problem{status: http.StatusUnsupportedMediaType, word: "unsupported_media_type", text: "binary bodies are not served; send JSON"}
 	}
-	body := http.MaxBytesReader(x.w, r.Body, max)
 	var buf []byte
 	for {
 		if len(buf) == cap(buf) {
@@ -82,33 +81,36 @@ func (s *Server) readBody(x *exchange, max int64) ([]byte, error) {
 			copy(bigger, buf)
 			buf = bigger
 		}
-		n, err := body.Read(buf[len(buf):cap(buf)])
+		n, err := r.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		switch {
+		case int64(len(buf)) > max:
+			return nil, tooLarge(r, max)
 		case err == nil:
 		case errors.Is(err, io.EOF):
 			return buf, nil
 		default:
-			return nil, readProblem(err, max)
+			return nil, readProblem(err)
 		}
 	}
 }
 
-func tooLarge(max int64) *problem {
+// tooLarge refuses a body. Many clients only listen once all of it is sent, and
+// would see a broken connection instead of the answer; so as much again is read
+// and thrown away, unless the client asked first, or means to send more still.
+func tooLarge(r *http.Request, max int64) *problem {
+	if r.Header.Get("Expect") == "" && r.ContentLength <= 2*max {
+		_, _ = io.CopyN(io.Discard, r.Body, max) // what then remains ends the connection
+	}
 	return &problem{
 		status: http.StatusRequestEntityTooLarge, word: "body_too_large",
 		text: "the body is larger than " + string(appendInt(nil, max)) + " bytes; send less at once",
 	}
 }
 
-func readProblem(err error, max int64) error {
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return tooLarge(max)
-	case errors.Is(err, os.ErrDeadlineExceeded):
+func readProblem(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &problem{status: http.StatusRequestTimeout, word: "body_timeout", text: "the body did not arrive in time"}
-	default:
-		return badRequest("body_unreadable", "the body could not be read: it ends early or is badly chunked")
 	}
+	return badRequest("body_unreadable", "the body could not be read: it ends early or is badly chunked")
 }

@@ -20,7 +20,8 @@ type errorRow struct {
 	fetch string
 }
 
-// errorTable lists every error of queen.Errors. Those answered 503 carry
+// errorTable lists every error of queen.Errors; of an error that is several of
+// them, the first row counts, so the special stands before the general. Those answered 503 carry
 // Retry-After: repeating the same request is right.
 var errorTable = []errorRow{
 	{err: queen.ErrOutcomeUnknown, status: http.StatusServiceUnavailable, word: "outcome_unknown"},
@@ -34,6 +35,7 @@ var errorTable = []errorRow{
 	{err: queen.ErrUnknownQueueID, status: http.StatusNotFound, word: "unknown_queue_id"},
 	{err: queen.ErrUnknownPartition, status: http.StatusBadRequest, word: "unknown_partition", fetch: "UNKNOWN_TOPIC_OR_PARTITION"},
 	{err: queen.ErrQueueExists, status: http.StatusConflict, word: "queue_exists"},
+	{err: queen.ErrInvalidGroup, status: http.StatusBadRequest, word: "invalid_group"},
 	{err: queen.ErrInvalidName, status: http.StatusBadRequest, word: "invalid_name"},
 	{err: queen.ErrInvalidPartitions, status: http.StatusBadRequest, word: "invalid_partitions"},
 	{err: queen.ErrInvalidConfig, status: http.StatusBadRequest, word: "invalid_config"},
@@ -55,7 +57,6 @@ var errorTable = []errorRow{
 	{err: queen.ErrFencedEpoch, status: http.StatusConflict, word: "fenced_epoch"},
 	{err: queen.ErrUnknownEpoch, status: http.StatusConflict, word: "unknown_epoch"},
 
-	{err: queen.ErrInvalidGroup, status: http.StatusBadRequest, word: "invalid_group"},
 	{err: queen.ErrMetadataTooLarge, status: http.StatusBadRequest, word: "metadata_too_large"},
 	{err: queen.ErrLeaseLost, status: http.StatusConflict, word: "lease_lost"},
 	{err: queen.ErrUnresolvable, status: http.StatusNotFound, word: "unresolvable"},

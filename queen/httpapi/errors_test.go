@@ -37,6 +37,10 @@ func TestEveryEngineErrorHasARow(t *testing.T) {
 	if len(words) != len(errorTable) {
 		t.Errorf("%d rows for %d errors", len(errorTable), len(words))
 	}
+	both := fmt.Errorf("%w: %w", queen.ErrInvalidGroup, queen.ErrInvalidName)
+	if row, _ := rowOf(both); row.word != "invalid_group" {
+		t.Errorf("a bad group name is answered as %s", row.word)
+	}
 	if ErrorOf("no such word") != nil {
 		t.Error("an unknown word translates to an error")
 	}

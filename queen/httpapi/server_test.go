@@ -132,6 +132,36 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 }
 
+// TestAClientThatOnlySendsStillHears413: many clients listen only once the whole
+// body is out.
+func TestAClientThatOnlySendsStillHears413(t *testing.T) {
+	t.Parallel()
+	const limit = 8 << 20 // more than sockets hold
+	s, _ := newTestServer(Config{PushBytesMax: limit})
+	addr := listen(t, s)
+	f := func(head, body string) {
+		t.Helper()
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.WriteString(c, "POST /api/v1/push HTTP/1.1\r\nHost: x\r\n"+head+"\r\n\r\n"+body); err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || r.StatusCode != 413 {
+			t.Errorf("%s: %v %v", head, r, err)
+		}
+	}
+	text := strings.Repeat(" ", limit+limit/2)
+	f(fmt.Sprintf("Content-Length: %d", len(text)), text)
+	f("Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(text), text))
+	f("Expect: 100-continue\r\nContent-Length: 9000000", "")
+	f("Content-Length: 99999999999", "")
+}
+
 func TestCompressedAndBinaryBodiesAreRefused(t *testing.T) {
 	t.Parallel()
 	s, e := newTestServer(Config{})
