@@ -33,7 +33,7 @@ func lockFolder(dataDir string) (*folderLock, error) {
 	}
 	l := &folderLock{f}
 	if err := errors.Join(f.Truncate(0), l.writePID()); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock data folder: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("lock data folder: %w", err), l.release())
 	}
 	return l, nil
 }
@@ -43,4 +43,8 @@ func (l *folderLock) writePID() error {
 	return err
 }
 
-func (l *folderLock) release() error { return l.f.Close() }
+// release unlocks before it closes: a child being started at this moment has
+// the file open too, until it runs its program.
+func (l *folderLock) release() error {
+	return errors.Join(syscall.Flock(int(l.f.Fd()), syscall.LOCK_UN), l.f.Close())
+}

@@ -107,6 +107,18 @@ func start(t *testing.T, cfg Config) *Server {
 	return s
 }
 
+// startAtOnce is start where no launch may fail on the way.
+func startAtOnce(t *testing.T, cfg Config) *Server {
+	t.Helper()
+	var log logBuffer
+	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	s := start(t, cfg)
+	if strings.Contains(log.String(), "starting it again") {
+		t.Errorf("more than one launch was needed:\n%s", &log)
+	}
+	return s
+}
+
 func stop(t *testing.T, s *Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -139,6 +151,17 @@ func ask(t *testing.T, s *Server, sql string) (v string) {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return v
+}
+
+// keepBusy runs a statement that does not look up, so that its backend outlives
+// the postmaster and holds the shared memory.
+func keepBusy(t *testing.T, s *Server) {
+	t.Helper()
+	busy := connect(t, s)
+	go func() { _, _ = busy.Exec(t.Context(), "SELECT count(*) FROM generate_series(1, 1000000000000)") }()
+	until(t, "the busy backend works", func() bool {
+		return ask(t, s, "SELECT count(*)::text FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%1000000000000%' AND pid <> pg_backend_pid()") == "1"
+	})
 }
 
 // until waits for something the operating system does.

@@ -231,31 +231,39 @@ func runLocked(cmd *exec.Cmd) error {
 
 func (s *Server) startLogPath() string { return filepath.Join(s.dataDir, "start.log") }
 
-// complaint is what the server itself said about why it did not start.
+// complaint is what the server itself said about why it did not start: in its
+// log if it got as far as opening one, else in ours.
 func (s *Server) complaint() string {
-	text, _ := os.ReadFile(s.startLogPath())
+	early, _ := os.ReadFile(s.startLogPath())
+	if !strings.Contains(string(early), "logging collector") {
+		return messages(string(early), "LOG:", "FATAL:", "PANIC:", "DETAIL:", "HINT:")
+	}
 	logs, _ := filepath.Glob(filepath.Join(globEscape(s.pgDir), "log", "*"))
 	var newest time.Time
-	var late []byte
+	var late string
 	for _, name := range logs {
 		if fi, err := os.Stat(name); err == nil && fi.ModTime().After(newest) {
-			newest = fi.ModTime()
-			late = tail(name, 8<<10)
+			newest, late = fi.ModTime(), string(tail(name, 8<<10))
 		}
 	}
-	_, last, found := cutLast(string(late), "starting PostgreSQL")
-	if !found {
-		last = string(late)
+	if i := strings.LastIndex(late, "starting PostgreSQL"); i >= 0 {
+		late = late[i:]
 	}
-	var lines []string
-	for line := range strings.SplitSeq(string(text)+"\n"+last, "\n") {
-		for _, word := range []string{"FATAL:", "PANIC:", "DETAIL:", "HINT:"} {
-			if _, msg, ok := strings.Cut(line, word); ok {
-				lines = append(lines, strings.TrimSpace(msg))
+	return messages(late, "FATAL:", "PANIC:", "DETAIL:", "HINT:")
+}
+
+// messages picks the last few messages of the given levels out of a log; those
+// to clients who came too early explain nothing.
+func messages(log string, levels ...string) string {
+	var found []string
+	for line := range strings.SplitSeq(log, "\n") {
+		for _, level := range levels {
+			if _, msg, ok := strings.Cut(line, level); ok && !strings.Contains(msg, "the database system is ") {
+				found = append(found, strings.TrimSpace(msg))
 			}
 		}
 	}
-	return strings.Join(lines[max(0, len(lines)-5):], " ")
+	return strings.Join(found[max(0, len(found)-5):], "; ")
 }
 
 func tail(name string, n int64) []byte {
@@ -271,12 +279,4 @@ func tail(name string, n int64) []byte {
 	b := make([]byte, min(n, fi.Size()))
 	m, _ := f.ReadAt(b, fi.Size()-int64(len(b)))
 	return b[:m]
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }
