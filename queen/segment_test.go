@@ -193,6 +193,18 @@ func TestNativeBatchesKeepTheLimitAndPassTheCheck(t *testing.T) {
 	}
 }
 
+func TestNativeBatchIsFilledToTheByte(t *testing.T) {
+	t.Parallel()
+	msgs := []*Message{{ID: []byte("explicit"), Value: make([]byte, 50)}, {Value: make([]byte, 60)}}
+	both := nativeSize(msgs[0]) + nativeSize(msgs[1]) - batchHeaderLen
+	if _, marks := appendNative(nil, msgs, time.UnixMilli(1), both); len(marks) != 1 || marks[0].IDs != idsNativeHeader {
+		t.Errorf("%d bytes of messages in batches of %d: %+v", both, both, marks)
+	}
+	if _, marks := appendNative(nil, msgs, time.UnixMilli(1), both-1); len(marks) != 2 || marks[0].IDs != idsNativeHeader || marks[1].IDs != idsMinted {
+		t.Errorf("%d bytes of messages in batches of %d: %+v", both, both-1, marks)
+	}
+}
+
 func TestNativeSizeIsExact(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 50, 63, 64, 8100, 8191, 8192, 1 << 20} {

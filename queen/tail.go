@@ -97,11 +97,9 @@ func (t *tail) evict(victim *tailNode) {
 		run[n] = nil
 		n++
 	}
-	switch {
-	case n == 0: // the run was dropped or forgotten meanwhile
-	case n == len(run):
+	if n == len(run) {
 		delete(sh.runs, victim.partition)
-	default:
+	} else {
 		sh.runs[victim.partition] = run[n:]
 	}
 }

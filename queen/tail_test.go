@@ -146,6 +146,21 @@ func TestTailRunIsUnbroken(t *testing.T) {
 	}
 }
 
+func TestLateEvictionSparesWhatWasAddedSince(t *testing.T) {
+	t.Parallel()
+	tl := newTail(1 << 20)
+	tl.add(1, testSegment(t, 0, 1))
+	victim := tl.order.oldest
+	tl.order.remove([]*tailNode{victim}) // an add has chosen it, and is yet to take it out of its run
+	tl.forget(1)
+	tl.add(1, testSegment(t, 0, 1))
+	tl.evict(victim)
+	if got, _, ok := tl.read(1, 0, 1, true); !ok || len(got) != 1 {
+		t.Error("the new segment was evicted in place of the old one")
+	}
+	checkTail(t, tl)
+}
+
 func TestTailForgets(t *testing.T) {
 	t.Parallel()
 	tl := newTail(1 << 20)
