@@ -42,21 +42,23 @@ type api struct {
 // expandsMax times its size (an array's claimed length is believed up to one
 // element for each one to eight bytes left).
 const (
-	tinyFrame  = 64 << 10
-	smallFrame = 1 << 20
-	expandsMax = 40
+	tinyFrame   = 64 << 10
+	smallFrame  = 1 << 20
+	mediumFrame = 2 << 20 // tens of thousands of partitions
+	expandsMax  = 64
 )
 
 // table is THE table. ApiVersions and the matrix of README are printed from it.
 func table(cfg Config) []api {
-	tiny, small, large := min(tinyFrame, cfg.FrameBytesMax), min(smallFrame, cfg.FrameBytesMax), cfg.FrameBytesMax
+	tiny, small := min(tinyFrame, cfg.FrameBytesMax), min(smallFrame, cfg.FrameBytesMax)
+	medium, large := min(mediumFrame, cfg.FrameBytesMax), cfg.FrameBytesMax
 	rows := []api{
 		// Produce is advertised from 0: librdkafka before 2.11 switches gzip, snappy
 		// and lz4 off where it does not see version 0 (KAFKA-18659). 0–2 are refused.
 		{key: 0, advertised: 0, min: 3, max: 13, bytesMax: cfg.ProduceBytesMax, expands: 1, start: (*conn).produce},
-		{key: 1, advertised: 4, min: 4, max: 18, bytesMax: large, expands: expandsMax, handle: (*conn).fetch},
-		{key: 2, advertised: 1, min: 1, max: 11, bytesMax: large, expands: expandsMax, handle: (*conn).listOffsets},
-		{key: 3, advertised: 0, min: 0, max: 13, bytesMax: large, expands: expandsMax, handle: (*conn).metadata},
+		{key: 1, advertised: 4, min: 4, max: 18, bytesMax: medium, expands: expandsMax, handle: (*conn).fetch},
+		{key: 2, advertised: 1, min: 1, max: 11, bytesMax: medium, expands: expandsMax, handle: (*conn).listOffsets},
+		{key: 3, advertised: 0, min: 0, max: 13, bytesMax: medium, expands: expandsMax, handle: (*conn).metadata},
 		{key: 8, advertised: 0, min: 0, max: 10, bytesMax: large, expands: expandsMax, lasting: true, handle: (*conn).offsetCommit},
 		{key: 9, advertised: 1, min: 1, max: 10, bytesMax: large, expands: expandsMax, handle: (*conn).offsetFetch},
 		{key: 10, advertised: 0, min: 0, max: 6, bytesMax: tiny, expands: expandsMax, handle: (*conn).findCoordinator},
@@ -69,7 +71,7 @@ func table(cfg Config) []api {
 		{key: 19, advertised: 0, min: 0, max: 7, bytesMax: small, expands: expandsMax, handle: (*conn).createTopics},
 		{key: 20, advertised: 0, min: 0, max: 6, bytesMax: small, expands: expandsMax, handle: (*conn).deleteTopics},
 		{key: 22, advertised: 0, min: 0, max: 5, bytesMax: tiny, expands: expandsMax, handle: (*conn).initProducer},
-		{key: 23, advertised: 2, min: 2, max: 4, bytesMax: large, expands: expandsMax, handle: (*conn).leaderEpoch},
+		{key: 23, advertised: 2, min: 2, max: 4, bytesMax: medium, expands: expandsMax, handle: (*conn).leaderEpoch},
 		{key: 60, advertised: 0, min: 0, max: 2, bytesMax: tiny, expands: expandsMax, handle: (*conn).describeCluster},
 	}
 	for i := range rows {

@@ -325,6 +325,15 @@ func (c *conn) release(r *reply) {
 	c.open.Add(-1)
 }
 
+// keep gives back what r took from the budget above n. For handlers, which run
+// in the write loop.
+func (c *conn) keep(r *request, n int64) {
+	if n < r.bytes {
+		c.srv.budget.give(r.bytes - n)
+		r.bytes = n
+	}
+}
+
 func (c *conn) write(req *request, resp kmsg.Response) error {
 	w := splicer{b: c.out[:0]}
 	if err := w.encode(req.correlationID, resp); err != nil {

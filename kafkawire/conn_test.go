@@ -372,6 +372,20 @@ func TestFramesInFlightAreBounded(t *testing.T) {
 	})
 }
 
+// Idle consumers must not keep producers out.
+func TestWaitingFetchesTakeLittleOfTheBudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t, func(c *Config) { c.InFlightBytesMax = 64 << 10 })
+		d.fake.topic("quiet", 1)
+		d.fake.topic("t", 1)
+		for range 50 {
+			d.dial().send(fetchRequest(11, "quiet", 0, time.Minute))
+		}
+		ask[*kmsg.ProduceResponse](d.dial(), produceRequest(9, -1, "t", batch(nil, record{value: strings.Repeat("x", 16<<10)})))
+	})
+}
+
 func TestPanicOfAHandlerEndsItsConnectionOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -99,7 +99,18 @@ func (f *fake) release() {
 	}
 }
 
-func (f *fake) Cluster() queen.Cluster { return f.cluster }
+func (f *fake) Cluster() queen.Cluster {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.cluster
+}
+
+// setBrokers changes who lives.
+func (f *fake) setBrokers(bs ...queen.Broker) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cluster.Brokers = bs
+}
 
 func (f *fake) Queues(ctx context.Context, refs []queen.QueueRef) ([]QueueAnswer, error) {
 	f.mu.Lock()

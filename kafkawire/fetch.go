@@ -25,6 +25,10 @@ func (c *conn) fetch(ctx context.Context, r *request) (kmsg.Response, error) {
 		resp.ErrorCode = code
 		return resp, nil
 	}
+	// The wait may be long: what it holds is charged by what it is, no longer by
+	// what decoding might have cost.
+	req.Topics, req.ForgottenTopics = nil, nil
+	c.keep(r, fetchBytes+partitionBytes*int64(len(plan.asked)))
 	answers, err := c.readPartitions(ctx, r, req, plan.asked)
 	if err != nil {
 		return nil, err
@@ -33,6 +37,12 @@ func (c *conn) fetch(ctx context.Context, r *request) (kmsg.Response, error) {
 	resp.SessionID = sessionID
 	return newFetchReply(resp, plan.asked, answers, include), nil
 }
+
+// What a waiting Fetch holds in memory, itself and for each partition.
+const (
+	fetchBytes     = 512
+	partitionBytes = 256
+)
 
 // askedPartition is what a client wants from one partition.
 type askedPartition struct {

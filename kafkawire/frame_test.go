@@ -73,7 +73,8 @@ func TestHostileBytesCannotFloodTheLog(t *testing.T) {
 	}
 }
 
-// A declared size costs nothing until its bytes come.
+// A declared size costs nothing until its bytes come. It runs alone, since it
+// reads what the whole process allocates.
 func TestDeclaredSizeIsNotAllocated(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -59,7 +59,7 @@ func TestMetadataDescribesPartitions(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	q := d.fake.topic("t", 2)
-	d.fake.cluster.Brokers = []queen.Broker{{ID: 1, Host: "one", Port: 1}, {ID: 2, Host: "two", Port: 2, Coordinator: true}, {ID: 5, Host: "five", Port: 5}}
+	d.fake.setBrokers(queen.Broker{ID: 1, Host: "one", Port: 1}, queen.Broker{ID: 2, Host: "two", Port: 2, Coordinator: true}, queen.Broker{ID: 5, Host: "five", Port: 5})
 	c := d.dial()
 	resp := ask[*kmsg.MetadataResponse](c, metadataRequest(13, false, "t"))
 	rt := resp.Topics[0]

@@ -54,7 +54,7 @@ type Config struct {
 	// SessionsMax bounds the fetch sessions kept; at the bound the least
 	// recently used one that is idle is evicted, or none is given; default 1,000.
 	SessionsMax int
-	// SessionPartitionsMax bounds the partitions over all fetch sessions; default 1,000,000.
+	// SessionPartitionsMax bounds the partitions over all fetch sessions; default 250,000.
 	SessionPartitionsMax int
 
 	// Groups bounds consumer groups.
@@ -100,7 +100,7 @@ func (c Config) withDefaults() Config {
 	def(&c.PipelineMax, 64)
 	def(&c.FetchBytesMax, 32<<20)
 	def(&c.SessionsMax, 1_000)
-	def(&c.SessionPartitionsMax, 1_000_000)
+	def(&c.SessionPartitionsMax, 250_000)
 	def(&c.ConnectionsMax, 10_000)
 	def(&c.ConnectionsPerIPMax, 5_000)
 	def(&c.FrameRateMin, 256<<10)
