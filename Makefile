@@ -97,4 +97,5 @@ bench-cmp: ## benchmarks of PKG here against BASE, interleaved (PKG=./dedup BASE
 .PHONY: kafka
 kafka: ## run an Apache Kafka node from its published jars, to aim the compat suite at
 	@.ci/need java maven
-	$(GO) run ./compat/kafkanode/run
+	@$(GO) build -o bin/kafkanode ./compat/kafkanode/run
+	@exec bin/kafkanode

@@ -196,7 +196,9 @@ func firstBatchWhole(ctx context.Context, t *T) {
 	for _, limit := range append(namedFetch, newest) {
 		v := t.max(kmsg.Fetch, limit)
 		for _, spec := range []fetchSpec{
-			{maxBytes: 1024, partMax: 1024}, {maxBytes: 1 << 20, partMax: 1024}, {maxBytes: 1, partMax: 1},
+			{maxBytes: 1024, partMax: 1024},
+			{maxBytes: 1 << 20, partMax: 1024},
+			{maxBytes: 1, partMax: 1},
 			{maxBytes: 1024, partMax: 1024, minBytes: 1, maxWait: 20 * time.Second},
 		} {
 			p := w.fetch(tp, v, spec, 0)

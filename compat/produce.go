@@ -280,8 +280,11 @@ func storedAsSent(_ context.Context, t *T) {
 func nullIsNotEmpty(ctx context.Context, t *T) {
 	tp := t.topic(1)
 	headers := []kgo.RecordHeader{
-		{Key: "h", Value: nil}, {Key: "h", Value: []byte{}}, {Key: "h", Value: []byte("x")},
-		{Key: "é", Value: []byte{0x00, 0xff}}, {Key: "", Value: []byte("empty key")},
+		{Key: "h", Value: nil},
+		{Key: "h", Value: []byte{}},
+		{Key: "h", Value: []byte("x")},
+		{Key: "é", Value: []byte{0x00, 0xff}},
+		{Key: "", Value: []byte("empty key")},
 	}
 	sent := []*kgo.Record{
 		{Key: nil, Value: nil},

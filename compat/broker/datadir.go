@@ -89,7 +89,7 @@ func (pg PG) end() error {
 		return nil
 	}
 	for range 200 {
-		if syscall.Kill(pg.PID, 0) != nil {
+		if errors.Is(syscall.Kill(pg.PID, 0), syscall.ESRCH) {
 			return nil
 		}
 		time.Sleep(50 * time.Millisecond)

@@ -53,14 +53,15 @@ type proxied struct {
 }
 
 // NewProxy listens on a free loopback port and forwards to the target, such as
-// "unix" and a socket's path.
-func NewProxy(network, target string) (*Proxy, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+// "unix" and a socket's path, while ctx lives.
+func NewProxy(ctx context.Context, network, target string) (*Proxy, error) {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	p := &Proxy{ln: ln, network: network, target: target, conns: make(map[*proxied]struct{})}
-	p.wg.Go(p.accept)
+	p.wg.Go(func() { p.accept(ctx) })
 	return p, nil
 }
 
@@ -92,13 +93,14 @@ func (c *proxied) close() {
 	_ = c.server.Close()
 }
 
-func (p *Proxy) accept() {
+func (p *Proxy) accept(ctx context.Context) {
+	var d net.Dialer
 	for {
 		client, err := p.ln.Accept()
 		if err != nil {
 			return
 		}
-		server, err := net.Dial(p.network, p.target)
+		server, err := d.DialContext(ctx, p.network, p.target)
 		if err != nil {
 			_ = client.Close() // the database is down: so is the door
 			continue

@@ -19,7 +19,7 @@ func postgres(t *testing.T) (broker.PG, *Proxy) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewProxy("unix", pg.Socket())
+	p, err := NewProxy(t.Context(), "unix", pg.Socket())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func fetch(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("kafka jars: %w", err)
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { _ = os.RemoveAll(tmp) }() // what is left is in nobody's way
 	if err := os.WriteFile(filepath.Join(tmp, "pom.xml"), pom, 0o644); err != nil {
 		return fmt.Errorf("kafka jars: %w", err)
 	}
