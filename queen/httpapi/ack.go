@@ -164,12 +164,11 @@ func (it *ackItem) partition(r *reader) error {
 	if err != nil {
 		return err
 	}
-	id, perr := strconv.ParseInt(string(text), 10, 64)
-	if perr != nil || id <= 0 {
+	if id, bad := strconv.ParseInt(string(text), 10, 64); bad == nil && id > 0 {
+		it.ack.PartitionID = id
+	} else {
 		it.outcome = queen.ErrUnresolvable
-		return nil
 	}
-	it.ack.PartitionID = id
 	return nil
 }
 

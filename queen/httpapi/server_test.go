@@ -150,9 +150,8 @@ func TestAClientThatOnlySendsStillHears413(t *testing.T) {
 		if _, err := io.WriteString(c, "POST /api/v1/push HTTP/1.1\r\nHost: x\r\n"+head+"\r\n\r\n"+body); err != nil {
 			t.Fatal(err)
 		}
-		r, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil || r.StatusCode != 413 {
-			t.Errorf("%s: %v %v", head, r, err)
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, " 413 ") {
+			t.Errorf("%s: %q %v", head, line, err)
 		}
 	}
 	text := strings.Repeat(" ", limit+limit/2)
@@ -213,10 +212,7 @@ func TestBodiesShareABudget(t *testing.T) {
 		if w.Code != 503 || !strings.Contains(w.Body.String(), `"code":"overloaded"`) || time.Since(began) != 2*time.Second {
 			t.Errorf("%d %s after %v", w.Code, w.Body, time.Since(began))
 		}
-		go func() {
-			time.Sleep(time.Second)
-			s.budget.give(1 << 20)
-		}()
+		time.AfterFunc(time.Second, func() { s.budget.give(1 << 20) })
 		if w := do(s, "POST", "/api/v1/push", body); w.Code != 201 {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
@@ -397,7 +393,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		if _, err := io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 			return err
 		}
-		_, err := http.ReadResponse(bufio.NewReader(c), nil)
+		_, err := bufio.NewReader(c).ReadString('\n')
 		return err
 	}
 	if err := get(first); err != nil {
@@ -414,8 +410,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	_ = first.Close()
 	_ = second.SetDeadline(time.Now().Add(10 * time.Second))
-	if _, err := http.ReadResponse(bufio.NewReader(second), nil); err != nil {
-		t.Errorf("not answered after the first went: %v", err)
+	if line, err := bufio.NewReader(second).ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
+		t.Errorf("not answered after the first went: %q %v", line, err)
 	}
 }
 
