@@ -1,12 +1,27 @@
 package store
 
-import "github.com/jackc/pgx/v5/pgxpool"
+import (
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
 
 // BuildRunOf is BuildRun with runs small enough for a test.
 var BuildRunOf = (*DB).buildRun
 
 // Pools shows the pools to tests: write, read, admin.
 func (db *DB) Pools() (write, read, admin *pgxpool.Pool) { return db.write, db.read, db.admin }
+
+// Pin gives a test's own connection the settings of a pooled one.
+func (c Config) Pin(cc *pgconn.Config) { c.pin(cc) }
+
+// AppendCall returns the statement of Append and its arguments.
+func AppendCall(segs []Segment, wait bool) (sql string, args []any) {
+	return appendSQL, appendArgs(segs, 1, wait)
+}
+
+// RegisterTypes gives a test's own connection the types of a pooled one.
+func RegisterTypes(m *pgtype.Map) { registerUUIDArray(m) }
 
 // Migration internals, for tests with files of their own.
 var (

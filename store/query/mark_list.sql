@@ -3,7 +3,7 @@
 -- Indexes: log_partitions_pkey, log_txns_pkey, log_segments_pkey (one look each per partition).
 SELECT s.i, p.start_offset, COALESCE(t.next_offset, 0), COALESCE(g.leader_epoch, -1)
   FROM unnest($1::bigint[]) WITH ORDINALITY s(partition_id, i)
-  JOIN log_partitions p ON p.id = s.partition_id
+  CROSS JOIN LATERAL (SELECT x.start_offset FROM log_partitions x WHERE x.id = s.partition_id LIMIT 1) p
   LEFT JOIN LATERAL (SELECT x.end_offset + 1 AS next_offset FROM log_txns x WHERE x.partition_id = s.partition_id
                       ORDER BY x.end_offset DESC LIMIT 1) t ON true
   LEFT JOIN LATERAL (SELECT x.leader_epoch FROM log_segments x WHERE x.partition_id = s.partition_id

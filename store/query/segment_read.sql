@@ -13,7 +13,7 @@
 WITH RECURSIVE marked AS MATERIALIZED (
     SELECT s.i, s.partition_id, s.from_offset, s.bytes_max, p.start_offset, COALESCE(t.next_offset, 0) AS next_offset
       FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY s(partition_id, from_offset, bytes_max, i)
-      JOIN log_partitions p ON p.id = s.partition_id
+      CROSS JOIN LATERAL (SELECT x.start_offset FROM log_partitions x WHERE x.id = s.partition_id LIMIT 1) p
       LEFT JOIN LATERAL (SELECT x.end_offset + 1 AS next_offset FROM log_txns x WHERE x.partition_id = s.partition_id
                           ORDER BY x.end_offset DESC LIMIT 1) t ON true
 ), walk AS (

@@ -132,7 +132,9 @@ BEGIN
         -- The row is read after the lock, and the queue with it.
         SELECT p.start_offset, p.txns_start, q.dedup_window_seconds, q.dedup_max_ids
           INTO log_start, v_txns_start, window_seconds, v_max_ids
-          FROM log_partitions p JOIN queues q ON q.id = p.queue_id
+          FROM log_partitions p
+         CROSS JOIN LATERAL (SELECT x.dedup_window_seconds, x.dedup_max_ids, x.deleted_at FROM queues x
+                              WHERE x.id = p.queue_id LIMIT 1) q
          WHERE p.id = v_pid AND q.deleted_at IS NULL;
         IF NOT FOUND THEN
             status := 4;

@@ -58,7 +58,8 @@ BEGIN
     FOREACH partition_id IN ARRAY p_partitions LOOP
         -- A look without locks, to pass by what has nothing.
         SELECT p.queue_id, p.start_offset INTO v_queue, v_start
-          FROM log_partitions p JOIN queues q ON q.id = p.queue_id
+          FROM log_partitions p
+         CROSS JOIN LATERAL (SELECT x.deleted_at FROM queues x WHERE x.id = p.queue_id LIMIT 1) q
          WHERE p.id = claim_1.partition_id AND q.deleted_at IS NULL;
         CONTINUE WHEN NOT FOUND;
         SELECT c.* INTO v_cursor FROM cursors c

@@ -22,8 +22,9 @@ BEGIN
     INSERT INTO cursors AS c (partition_id, group_name, next_offset, leader_epoch, metadata, kafka, committed_at)
     SELECT DISTINCT ON (u.partition_id) u.partition_id, p_group, u.next_offset, u.epoch, u.metadata, true, clock_timestamp()
       FROM unnest(p_partition, p_offset, p_epoch, p_metadata) WITH ORDINALITY u(partition_id, next_offset, epoch, metadata, i)
-      JOIN log_partitions p ON p.id = u.partition_id
-      JOIN queues q ON q.id = p.queue_id AND q.deleted_at IS NULL
+     CROSS JOIN LATERAL (SELECT x.queue_id FROM log_partitions x WHERE x.id = u.partition_id LIMIT 1) p
+     CROSS JOIN LATERAL (SELECT x.deleted_at FROM queues x WHERE x.id = p.queue_id LIMIT 1) q
+     WHERE q.deleted_at IS NULL
      ORDER BY u.partition_id, u.i DESC
     ON CONFLICT (partition_id, group_name) DO UPDATE
        SET next_offset = EXCLUDED.next_offset, leader_epoch = EXCLUDED.leader_epoch, metadata = EXCLUDED.metadata,
