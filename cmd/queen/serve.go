@@ -169,11 +169,13 @@ func (b *broker) close(ctx context.Context) error {
 		part := b.opened[i]
 		began := time.Now()
 		err := part.close(ctx)
+		log := b.log.With("part", part.name, "took", time.Since(began).Round(time.Millisecond))
 		if err != nil {
-			err = fmt.Errorf("close %s: %w", part.name, err)
-			errs = append(errs, err)
+			errs = append(errs, fmt.Errorf("close %s: %w", part.name, err))
+			log.Error("not closed cleanly", "error", err)
+			continue
 		}
-		b.log.Info("closed", "part", part.name, "took", time.Since(began).Round(time.Millisecond), "error", err)
+		log.Info("closed")
 	}
 	return errors.Join(errs...)
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -123,8 +125,9 @@ func (s *Server) waitGone(ctx context.Context, p *process) error {
 // launch starts a postmaster. Runs on the supervisor's thread.
 func (s *Server) launch(ctx context.Context) (*process, error) {
 	args := []string{"-D", s.pgDir}
-	for name, value := range fixedSettings(s.socketDir, s.cfg.Port) {
-		args = append(args, "-c", name+"="+value)
+	fixed := fixedSettings(s.socketDir, s.cfg.Port)
+	for _, name := range slices.Sorted(maps.Keys(fixed)) {
+		args = append(args, "-c", name+"="+fixed[name])
 	}
 	// A file and not a pipe: it must not break when we die before the server.
 	out, err := os.OpenFile(s.startLogPath(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
