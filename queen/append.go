@@ -131,13 +131,19 @@ func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
 	if err != nil {
 		return refuse(err)
 	}
+	var ids *recordIDs
+	if o := p.queue.describe().Options; o.DedupSource != "" && o.DedupSource != DedupSourceNone {
+		if ids, err = readRecordIDs(it.Batch, info, o.DedupSource, e.cfg.DecompressedBytesMax); err != nil {
+			return refuse(err)
+		}
+	}
 	if err := e.writer.budget.acquire(ctx, len(it.Batch)); err != nil {
 		return refuse(err)
 	}
 	pending := &Pending{done: make(chan struct{})}
 	e.writer.enqueue(p, &entry{
 		// The one copy of the payload: the frame goes back to its connection.
-		batch: bytes.Clone(it.Batch), info: info, pending: pending,
+		batch: bytes.Clone(it.Batch), info: info, ids: ids, pending: pending,
 		ref: it.Partition.Queue, number: it.Partition.Number,
 	})
 	return pending

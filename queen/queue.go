@@ -28,6 +28,11 @@ type QueueOptions struct {
 	DedupWindowSeconds int
 	// WindowFrom says who decided DedupWindowSeconds.
 	WindowFrom WindowFrom
+	// DedupSource is where the id of a Kafka record comes from: none, key or
+	// header:NAME; empty is none. It needs a window.
+	DedupSource string
+	// DedupMaxIDs is how many offsets back an id is known; 0 is no limit.
+	DedupMaxIDs int64
 	// MaxMessageBytes bounds one record batch (Kafka: max.message.bytes).
 	MaxMessageBytes int
 	// RetentionMs removes segments older than this; −1 keeps everything (Kafka: retention.ms).

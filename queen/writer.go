@@ -51,6 +51,9 @@ type entry struct {
 	// Kafka: one batch as sent.
 	batch   []byte
 	info    batchInfo
+	ids     *recordIDs // nil: all are minted
+	dropped []bool     // by offset delta: a duplicate; nil: none yet
+	first   int64      // offset of the original of the first record, where that is one
 	pending *Pending
 	ref     QueueRef // how the partition was named, for a queue that is gone
 	number  int32
@@ -309,7 +312,13 @@ func (w *writer) prepare(ctx context.Context, f *flight) bool {
 	}
 	window := f.p.queue.describe().Options.DedupWindowSeconds
 	f.base = NewIDBase(time.Now())
-	f.encode(window, f.p.queue.describe().Options.MaxMessageBytes)
+	if rest := f.cut(window); len(rest) > 0 {
+		w.putBack(f.p, rest, f.seg.deadline)
+	}
+	if err := f.encode(window, f.p.queue.describe().Options.MaxMessageBytes, w.cfg.DecompressedBytesMax); err != nil {
+		w.fail(f, err)
+		return false
+	}
 	if len(f.call.Parts) == 0 {
 		return false
 	}
@@ -339,98 +348,6 @@ func (w *writer) learn(ctx context.Context, f *flight) (mark, error) {
 	}
 }
 
-// encode lays the entries out as one segment: Kafka batches as sent, runs of
-// native messages as batches of their own. Ids repeated among the native
-// messages are folded first (layer 2), where there is a window.
-func (f *flight) encode(window, batchBytesMax int) {
-	if window > 0 {
-		foldRepeats(f.seg.entries)
-	}
-	f.kafka, f.natives = f.kafka[:0], f.natives[:0]
-	f.call = store.Segment{Data: make([]byte, 0, f.seg.bytes+256*len(f.seg.entries))}
-	var marks []batchMark
-	var run []*pushItem
-	hashed := false
-	flushRun := func() {
-		if len(run) == 0 {
-			return
-		}
-		msgs := make([]*Message, len(run))
-		for i, it := range run {
-			msgs[i] = it.msg
-			hashed = hashed || !it.hash.IsMinted()
-		}
-		before := len(f.call.Data)
-		var ms []batchMark
-		f.call.Data, ms = appendNative(f.call.Data, msgs, time.Now(), batchBytesMax)
-		part := store.Part{
-			Bytes: int32(len(f.call.Data) - before), Batches: int32(len(ms)),
-			Span: int32(len(run)), Records: int32(len(run)), Producer: -1,
-		}
-		for _, m := range ms {
-			part.MaxTimestamp = max(part.MaxTimestamp, m.MaxTimestamp)
-		}
-		marks = append(marks, ms...)
-		f.call.Parts = append(f.call.Parts, part)
-		f.kafka = append(f.kafka, nil)
-		f.natives = append(f.natives, run...)
-		run = run[:0:0]
-	}
-	for _, e := range f.seg.entries {
-		if e.batch == nil {
-			for _, it := range e.items {
-				if it.leader == nil && !it.settled {
-					run = append(run, it)
-				}
-			}
-			continue
-		}
-		flushRun()
-		f.call.Data = append(f.call.Data, e.batch...)
-		marks = append(marks, kafkaMark(e.info, len(e.batch), idsMinted))
-		f.call.Parts = append(f.call.Parts, store.Part{
-			Bytes: int32(len(e.batch)), Batches: 1, Span: e.info.Span, Records: int32(e.info.Records),
-			MaxTimestamp: e.info.MaxTimestamp, Producer: e.info.ProducerID,
-			ProducerEpoch: int32(e.info.ProducerEpoch), BaseSequence: e.info.BaseSequence,
-		})
-		f.kafka = append(f.kafka, e)
-		f.natives = append(f.natives, make([]*pushItem, e.info.Span)...)
-	}
-	flushRun()
-	f.call.Header = appendSegmentHeader(nil, f.base, marks)
-	if !hashed {
-		return
-	}
-	f.call.Hashes = make([][16]byte, len(f.natives))
-	for i, it := range f.natives {
-		if it == nil || it.hash.IsMinted() {
-			continue
-		}
-		f.call.Hashes[i] = it.hash
-		if it.uid {
-			f.call.UIDs = append(f.call.UIDs, store.UID{Index: int32(i), Hi: it.hi, Lo: it.lo})
-		}
-	}
-}
-
-// foldRepeats makes followers of ids that occur earlier in the same segment.
-func foldRepeats(entries []*entry) {
-	var firsts dedup.SegmentFirsts
-	var all []*pushItem
-	for _, e := range entries {
-		for _, it := range e.items {
-			it.leader = nil
-			if it.settled {
-				continue
-			}
-			if l, follows := firsts.Lead(it.hash, len(all)); follows {
-				it.leader = all[l]
-			}
-			all = append(all, it)
-		}
-	}
-}
-
 // settle takes the database's answer to a flight. It reports false when the
 // flight must go again; with call.Parts nil it must be encoded anew first.
 func (w *writer) settle(f *flight, r *store.SegmentResult) bool {
@@ -446,6 +363,7 @@ func (w *writer) settle(f *flight, r *store.SegmentResult) bool {
 		return true
 	case store.SegmentDuplicates:
 		f.dropDuplicates(r.Dups)
+		w.settleDropped(f)
 		w.settleFollowers(f) // while their leaders are at hand
 		w.metrics.duplicates.Add(float64(len(r.Dups)))
 		f.call.Parts = nil
@@ -472,6 +390,9 @@ func (w *writer) settle(f *flight, r *store.SegmentResult) bool {
 // stored completes a flight whose segment is in the log.
 func (w *writer) stored(f *flight, r *store.SegmentResult) {
 	w.parts(f, r)
+	if r.End < r.Base {
+		return // only sequences advanced
+	}
 	whole := true
 	for _, v := range r.Verdicts {
 		whole = whole && v == store.PartStored
@@ -525,15 +446,42 @@ func (w *writer) parts(f *flight, r *store.SegmentResult) {
 	w.settleFollowers(f)
 }
 
-// dropDuplicates settles the messages that are stored already.
+// dropDuplicates settles the native messages, and marks the records, that are stored already.
 func (f *flight) dropDuplicates(dups []store.Dup) {
 	for _, d := range dups {
-		it := f.natives[d.Index]
-		if it == nil {
+		if it := f.natives[d.Index]; it != nil {
+			it.settle(Duplicate, IDBase{Hi: d.IDHi, Lo: d.IDLo}.ID(0), d.Offset, nil)
+			continue
+		}
+		e, delta := f.record(int(d.Index))
+		if e == nil || e.ids == nil {
 			panic("BUG: a duplicate verdict for a message without an id")
 		}
-		id := IDBase{Hi: d.IDHi, Lo: d.IDLo}.ID(0)
-		it.settle(Duplicate, id, d.Offset, nil)
+		e.drop(delta)
+		if delta == 0 {
+			e.first = d.Offset
+		}
+	}
+}
+
+// record finds the Kafka batch and the offset delta at a place of the segment.
+func (f *flight) record(index int) (e *entry, delta int) {
+	for i, p := range f.call.Parts {
+		if index < int(p.Span) {
+			return f.kafka[i], index
+		}
+		index -= int(p.Span)
+	}
+	return nil, 0
+}
+
+// settleDropped completes batches of which nothing is left and that have no
+// sequence to advance: the answer is where the first record's original lies.
+func (w *writer) settleDropped(f *flight) {
+	for _, e := range f.seg.entries {
+		if e.batch != nil && e.empty() && e.info.ProducerID < 0 {
+			w.complete(e, Appended{BaseOffset: e.first, LogStart: f.p.marks().logStart}, nil)
+		}
 	}
 }
 
@@ -584,12 +532,25 @@ func (w *writer) failEntry(e *entry, err error) {
 	}
 }
 
+// putBack makes entries the partition's next segment.
+func (w *writer) putBack(p *partition, rest []*entry, deadline time.Time) {
+	s := &openSegment{entries: rest, deadline: deadline}
+	for _, e := range rest {
+		s.bytes += len(e.batch)
+		for _, it := range e.items {
+			s.bytes += nativeSize(it.msg)
+		}
+	}
+	w.count(1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pending = slices.Insert(p.pending, 0, s)
+}
+
 // complete gives a Kafka entry its outcome and returns its bytes to the budget.
 func (w *writer) complete(e *entry, res Appended, err error) {
-	select {
-	case <-e.pending.done:
+	if e.done() {
 		return
-	default:
 	}
 	e.pending.res, e.pending.err = res, err
 	close(e.pending.done)

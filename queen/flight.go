@@ -1,0 +1,247 @@
+package queen
+
+import (
+	"slices"
+	"time"
+
+	"queenmq/dedup"
+	"queenmq/store"
+)
+
+// drop marks a record as a duplicate.
+func (e *entry) drop(delta int) {
+	if e.dropped == nil {
+		e.dropped = make([]bool, e.info.Span)
+	}
+	e.dropped[delta] = true
+}
+
+// empty reports that no record of the batch is left.
+func (e *entry) empty() bool { return e.dropped != nil && !slices.Contains(e.dropped, false) }
+
+// cut takes off the entries that must wait for the next flush, and returns
+// them: an id that a record of an earlier batch of this segment carries is
+// judged when that one is stored, because what is dropped from a batch must
+// name an original. Repeats among native messages are folded instead; inside
+// one batch the first wins here.
+func (f *flight) cut(window int) (rest []*entry) {
+	withIDs := func(e *entry) bool { return e.ids != nil }
+	if window == 0 || !slices.ContainsFunc(f.seg.entries, withIDs) {
+		return nil
+	}
+	records := map[dedup.Hash]bool{} // seen in batches
+	natives := map[dedup.Hash]bool{}
+	header := ""
+	named := false
+	for i, e := range f.seg.entries {
+		if e.ids != nil {
+			if e.ids.source == idsNamedHeader { // a segment's header has room for one name
+				if named && e.ids.header != header {
+					return f.split(i)
+				}
+				header, named = e.ids.header, true
+			}
+			for _, h := range e.ids.hashes {
+				if !h.IsMinted() && (records[h] || natives[h]) {
+					return f.split(i)
+				}
+			}
+			for delta, h := range e.ids.hashes {
+				switch {
+				case h.IsMinted():
+				case records[h]:
+					e.drop(delta)
+				default:
+					records[h] = true
+				}
+			}
+			continue
+		}
+		for _, it := range e.items {
+			if !it.settled && records[it.hash] {
+				return f.split(i)
+			}
+		}
+		for _, it := range e.items {
+			if !it.settled && !it.hash.IsMinted() {
+				natives[it.hash] = true
+			}
+		}
+	}
+	return nil
+}
+
+func (f *flight) split(i int) (rest []*entry) {
+	rest = f.seg.entries[i:]
+	f.seg.entries = f.seg.entries[:i:i]
+	return rest
+}
+
+// encode lays the entries out as one segment: Kafka batches as sent, less the
+// duplicates found; runs of native messages as batches of their own. Ids
+// repeated among the native messages are folded first (layer 2), where there is
+// a window.
+func (f *flight) encode(window, batchBytesMax, decompressedMax int) error {
+	if window > 0 {
+		foldRepeats(f.seg.entries)
+	}
+	f.kafka, f.natives = f.kafka[:0], f.natives[:0]
+	l := layout{f: f, batchBytesMax: batchBytesMax}
+	f.call = store.Segment{Data: make([]byte, 0, f.seg.bytes+256*len(f.seg.entries))}
+	for _, e := range f.seg.entries {
+		if e.batch == nil {
+			for _, it := range e.items {
+				if it.leader == nil && !it.settled {
+					l.run = append(l.run, it)
+				}
+			}
+			continue
+		}
+		if e.done() {
+			continue
+		}
+		l.flushRun()
+		if err := l.batch(e, decompressedMax); err != nil {
+			return err
+		}
+	}
+	l.flushRun()
+	h := segmentHeader{IDHeader: l.idHeader, Runs: []idRun{{Base: f.base}}, Marks: l.marks}
+	f.call.Header = h.AppendTo(nil)
+	if !slices.ContainsFunc(l.hashes, func(h [16]byte) bool { return h != [16]byte{} }) {
+		return nil
+	}
+	f.call.Hashes, f.call.UIDs = l.hashes, l.uids
+	if l.ttls != nil {
+		f.call.TTLs = append(l.ttls, make([]int64, len(l.hashes)-len(l.ttls))...)
+	}
+	return nil
+}
+
+// done reports that a Kafka entry has its answer.
+func (e *entry) done() bool {
+	select {
+	case <-e.pending.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// layout is a segment being laid out.
+type layout struct {
+	f             *flight
+	batchBytesMax int
+	idHeader      string
+	marks         []batchMark
+	hashes        [][16]byte
+	ttls          []int64 // as long as hashes were when it was last needed
+	uids          []store.UID
+	run           []*pushItem // native messages that follow one another
+}
+
+// flushRun makes one part of the native messages collected.
+func (l *layout) flushRun() {
+	if len(l.run) == 0 {
+		return
+	}
+	f := l.f
+	msgs := make([]*Message, len(l.run))
+	for i, it := range l.run {
+		msgs[i] = it.msg
+		if it.uid {
+			l.uids = append(l.uids, store.UID{Index: int32(len(l.hashes)), Hi: it.hi, Lo: it.lo})
+		}
+		l.hashes = append(l.hashes, it.hash)
+	}
+	before := len(f.call.Data)
+	var marks []batchMark
+	f.call.Data, marks = appendNative(f.call.Data, msgs, time.Now(), l.batchBytesMax)
+	part := store.Part{
+		Bytes: int32(len(f.call.Data) - before), Batches: int32(len(marks)),
+		Span: int32(len(l.run)), Records: int32(len(l.run)), Producer: -1,
+	}
+	for _, m := range marks {
+		part.MaxTimestamp = max(part.MaxTimestamp, m.MaxTimestamp)
+	}
+	l.marks = append(l.marks, marks...)
+	f.call.Parts = append(f.call.Parts, part)
+	f.kafka = append(f.kafka, nil)
+	f.natives = append(f.natives, l.run...)
+	l.run = l.run[:0:0]
+}
+
+// batch adds a Kafka batch: as sent, without its duplicates, or, where none of
+// its records is left, as a part that only advances its producer's sequence.
+func (l *layout) batch(e *entry, decompressedMax int) error {
+	f := l.f
+	part := store.Part{
+		Sequences: e.info.Span, Producer: e.info.ProducerID,
+		ProducerEpoch: int32(e.info.ProducerEpoch), BaseSequence: e.info.BaseSequence,
+	}
+	if e.empty() {
+		part.Answered, part.Answer = true, e.first
+		f.call.Parts = append(f.call.Parts, part)
+		f.kafka = append(f.kafka, e)
+		return nil
+	}
+	data, info := e.batch, e.info
+	if e.dropped != nil {
+		var err error
+		if data, info, err = dropRecords(e.batch, e.dropped, decompressedMax); err != nil {
+			return err
+		}
+	}
+	part.Bytes, part.Batches, part.Span = int32(len(data)), 1, info.Span
+	part.Records, part.MaxTimestamp = int32(info.Records), info.MaxTimestamp
+	f.call.Data = append(f.call.Data, data...)
+	source := idsMinted
+	if e.ids != nil {
+		source = e.ids.source
+		if source == idsNamedHeader {
+			l.idHeader = e.ids.header
+		}
+	}
+	l.marks = append(l.marks, kafkaMark(info, len(data), source))
+	f.call.Parts = append(f.call.Parts, part)
+	f.kafka = append(f.kafka, e)
+	f.natives = append(f.natives, make([]*pushItem, info.Span)...)
+	at := len(l.hashes)
+	l.hashes = append(l.hashes, make([][16]byte, info.Span)...)
+	if e.ids == nil {
+		return nil
+	}
+	for delta, h := range e.ids.hashes {
+		if e.dropped == nil || !e.dropped[delta] {
+			l.hashes[at+delta] = h
+		}
+	}
+	for _, u := range e.ids.uids {
+		if e.dropped == nil || !e.dropped[u.delta] {
+			l.uids = append(l.uids, store.UID{Index: int32(at + u.delta), Hi: u.hi, Lo: u.lo})
+		}
+	}
+	if e.ids.ttls != nil {
+		l.ttls = append(l.ttls, make([]int64, at-len(l.ttls))...)
+		l.ttls = append(l.ttls, e.ids.ttls...)
+	}
+	return nil
+}
+
+// foldRepeats makes followers of ids that occur earlier in the same segment.
+func foldRepeats(entries []*entry) {
+	var firsts dedup.SegmentFirsts
+	var all []*pushItem
+	for _, e := range entries {
+		for _, it := range e.items {
+			it.leader = nil
+			if it.settled {
+				continue
+			}
+			if l, follows := firsts.Lead(it.hash, len(all)); follows {
+				it.leader = all[l]
+			}
+			all = append(all, it)
+		}
+	}
+}
