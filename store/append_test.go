@@ -235,7 +235,7 @@ func TestAppendSaysWhyNothingWasWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	if _, err := tx.Exec(t.Context(), `SELECT FROM log_partitions WHERE id = $1 FOR UPDATE`, l.parts[1]); err != nil {
 		t.Fatal(err)
 	}

@@ -1,2 +1,51 @@
-// Package store is the ledger: PostgreSQL through pgx, and nothing else.
+// Package store is the ledger: PostgreSQL through pgx, and nothing else. It has
+// no opinions: what a window or a lease means is decided above, what is stored
+// is decided inside PostgreSQL, under the lock of a row.
+//
+// Every write is one function call in autocommit mode, so no lock waits for a
+// client; in it lock and look are two statements, because a statement sees the
+// snapshot taken before it waited. Every read is one statement, so one snapshot.
+// An error says what was written: nothing (ErrUnavailable, ErrStorageFull), or
+// nobody knows (ErrOutcomeUnknown), and then the same call is repeated.
+//
+// # Tables
+//
+//	cluster         one row: incarnation, leader epoch, catalog version
+//	queues          name, topic id, options; a tombstone when deleted
+//	log_partitions  number, name, log start, sidecar start. Append locks the row and never updates it
+//	log_segments    (partition, end offset) → header and record batches of one flush
+//	log_txns        (partition, end offset) → id base and id hashes of that flush; its newest row says the next offset
+//	log_runs        sorted runs of those hashes, and log_run_blocks, their rows: derived, they only locate
+//	producers       (partition, producer) → epoch and the last five batches
+//	cursors         (partition, group) → position, lease, what was completed ahead
+//	subscriptions   (queue, group) → when a group that wants new messages only began
+//	brokers         id, process, address, heartbeat
+//	schema_version, schema_files   what Migrate applied
+//
+// # Lock order
+//
+//  1. kv
+//  2. timers
+//  3. queues
+//  4. log_partitions, ascending id
+//  5. coordinator slots
+//  6. subscriptions, then cursors, ascending partition
+//  7. leaves: cluster, then brokers
+//
+// Whoever takes a later lock does not wait for an earlier one; FOR UPDATE SKIP
+// LOCKED does not wait at all. Each function in schema/functions names its place.
+//
+// # Files
+//
+//	db.go incarnation.go dial*.go   pools, what a connection pins, which life of the database it belongs to
+//	errors.go call.go               what an error means; one call, its rows, its error
+//	migrate.go schema/              migrations, and one write function per file
+//	query/                          one statement per file: reads, and the calls of the functions
+//	catalog.go brokers.go           queues and partitions; brokers
+//	append.go uuid_array.go runs.go the write path
+//	read.go                         segments, marks, search by time and epoch
+//	claim.go ack.go cursors.go      positions and leases
+//	retention.go                    bounded steps of forgetting
+//	localpg/                        the PostgreSQL of a broker without a database URL
+//	storetest/                      a schema per test
 package store
