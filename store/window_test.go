@@ -1,0 +1,58 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"queenmq/store"
+)
+
+func TestWindowIsReadBackAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 2)
+	read := func(part int, seconds int32) (string, store.Window) {
+		t.Helper()
+		var out string
+		w, err := l.db.ReadWindow(t.Context(), l.parts[part], seconds, func(r store.WindowRow) error {
+			out += fmt.Sprintf("%d–%d:", r.Base, r.End)
+			for _, h := range r.Hashes {
+				out += fmt.Sprintf(" %d", int(h[15])-1)
+			}
+			out += "; "
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out, w
+	}
+	if got, w := read(0, 3600); got != "" || w.End != -1 {
+		t.Fatalf("empty log: %q up to %d, want nothing up to -1", got, w.End)
+	}
+	minted := l.segment(0, 3600, -1, -1)
+	minted.Hashes = nil
+	l.append(l.db, l.segment(0, 3600, 5))
+	l.append(l.db, minted)
+	l.append(l.db, l.segment(0, 3600, 6, -1, 7))
+	l.append(l.db, l.segment(1, 3600, 8))
+	got, w := read(0, 3600)
+	if want := "0–0: 5; 1–2:; 3–5: 6 -1 7; "; got != want || w.End != 5 || w.Epoch != l.db.Incarnation().Epoch {
+		t.Fatalf("%q up to %d, want %q up to 5", got, w.End, want)
+	}
+	l.exec(`UPDATE log_txns SET created_at = created_at - interval '1 hour' WHERE base_offset < 3`)
+	if got, w := read(0, 3000); got != "3–5: 6 -1 7; " || w.End != 5 {
+		t.Fatalf("%q up to %d, want only the young row", got, w.End)
+	}
+	l.exec(`UPDATE log_txns SET created_at = created_at - interval '1 hour'`)
+	if got, w := read(0, 3000); got != "" || w.End != 5 {
+		t.Fatalf("%q up to %d, want no row and the log's end", got, w.End)
+	}
+	stop := errors.New("enough")
+	if _, err := l.db.ReadWindow(t.Context(), l.parts[0], 1<<30, func(store.WindowRow) error { return stop }); !errors.Is(err, stop) {
+		t.Fatalf("error %v, want the callback's", err)
+	}
+	if _, w := read(0, 60); w.End != 5 { // the connection is good again
+		t.Fatalf("log ends at %d", w.End)
+	}
+}
