@@ -16,7 +16,7 @@ SHORT    := ./cmd ./dedup/... ./kafkawire/... ./queen/httpapi/...
 
 .PHONY: help
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: build ## start a broker on its own PostgreSQL (ARGS='--kafka-addr …')
@@ -93,6 +93,21 @@ bench-cmp: ## benchmarks of PKG here against BASE, interleaved (PKG=./dedup BASE
 	for i in $$(seq $(COUNT)); do for v in old new; do \
 		(cd $(PKG) && $$d/$$v.test -test.run '^$$' -test.bench '$(BENCH)' -test.benchmem >>$$d/$$v.txt); done; done; \
 	$(GO) run golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION) $$d/old.txt $$d/new.txt
+
+.PHONY: compat
+compat: ## the compat suite against a broker of ours, or elsewhere (SEEDS=host:port)
+	@.ci/need postgresql kcat
+	COMPAT_SEEDS=$(SEEDS) $(GO) test -count=1 -run '^TestSuite$$' ./compat
+
+.PHONY: compat-kafka
+compat-kafka: ## the compat suite against Apache Kafka, and Kafka's console tools against us
+	@.ci/need postgresql java maven
+	$(GO) test -count=1 -tags java ./compat/kafkanode
+
+.PHONY: chaos
+chaos: ## faults under load, then counting (CHAOS_TIME=10m CHAOS_SEED=n)
+	@.ci/need postgresql
+	$(GO) test -count=1 -v -timeout 24h -run '^TestNothingIsLostOrDoubledUnderFaults$$' ./compat/chaos
 
 .PHONY: kafka
 kafka: ## run an Apache Kafka node from its published jars, to aim the compat suite at

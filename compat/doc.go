@@ -20,5 +20,10 @@
 //	requests.go     requests and the part of the reply that matters
 //	versions.go conn.go produce.go idempotence.go fetch.go sessions.go
 //	offsets.go groups.go admin.go names.go      the cases, one file per subject
+//	broker/         the shipped binary as a process, for the product's own tests
+//	chaos/          faults under load, and the checker that counts afterwards
 //	kafkanode/      an Apache Kafka node from its published jars
+//
+// The tests beside the suite (shape_test.go, dedup_test.go, restart_test.go,
+// limits_test.go, kcat_test.go) show what this product promises beyond Kafka.
 package compat

@@ -483,7 +483,7 @@ func (t *T) untilStored(w *wire, name string, version int16) time.Duration {
 		default:
 			t.Fatalf("first produce to %s: %s", name, codeName(code))
 		}
-		if time.Since(start) > 10*time.Second || !t.pause(10*time.Millisecond) {
+		if time.Since(start) > 30*time.Second || !t.pause(10*time.Millisecond) {
 			t.Fatalf("%s still does not take a record", name)
 		}
 	}

@@ -1,0 +1,134 @@
+//go:build java
+
+package kafkanode_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"queenmq/compat"
+	"queenmq/compat/broker"
+	"queenmq/compat/kafkanode"
+)
+
+// The suite says what Apache Kafka does, so Apache Kafka passes it, whole.
+func TestApacheKafkaPassesTheSuite(t *testing.T) {
+	t.Parallel()
+	n, err := kafkanode.Start(t.Context(), kafkanode.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	report, err := compat.Run(t.Context(), compat.Options{Brokers: []string{n.Addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range report.Cases {
+		if c.Result != compat.Pass {
+			t.Errorf("%s: %s: %s", c.Name, c.Result, c.Detail)
+		}
+	}
+}
+
+// queen starts our own broker, as a process.
+func queen(t *testing.T) *broker.Process {
+	t.Helper()
+	bin, err := broker.Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := broker.NewDataDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := broker.Discard(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	p, err := broker.Start(t.Context(), broker.Config{Binary: bin, DataDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(30 * time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// tool runs a console tool and answers what it printed.
+func tool(ctx context.Context, t *testing.T, stdin, name string, args ...string) string {
+	t.Helper()
+	cmd, err := kafkanode.Tool(ctx, name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return output(t, cmd, stdin)
+}
+
+func output(t *testing.T, cmd *exec.Cmd, stdin string) string {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd.Stdin, cmd.Stderr = strings.NewReader(stdin), &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s%s", strings.Join(cmd.Args, " "), err, out, stderr.Bytes())
+	}
+	return string(out)
+}
+
+// Apache Kafka's own console tools work against us: a topic is made, listed and
+// deleted, ten thousand lines go through with keys and headers, and a group goes
+// on where it stopped.
+func TestConsoleToolsWorkAgainstQueen(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(cancel)
+	p := queen(t)
+	at := []string{"--bootstrap-server", p.Kafka}
+	run := func(stdin, name string, args ...string) string {
+		t.Helper()
+		return tool(ctx, t, stdin, name, append(at, args...)...)
+	}
+	run("", "kafka-topics", "--create", "--topic", "console", "--partitions", "1")
+	if out := run("", "kafka-topics", "--list"); !strings.Contains("\n"+out, "\nconsole\n") {
+		t.Errorf("topics: %q", out)
+	}
+	const n = 10_000
+	var lines strings.Builder
+	for i := range n {
+		fmt.Fprintf(&lines, "h1:one,h2:%d\tkey-%d\tline %d\n", i, i, i)
+	}
+	run(lines.String(), "kafka-console-producer", "--topic", "console", "--compression-codec", "lz4",
+		"--reader-property", "parse.key=true", "--reader-property", "parse.headers=true")
+	if out := run("", "kafka-get-offsets", "--topic", "console"); out != fmt.Sprintf("console:0:%d\n", n) {
+		t.Errorf("offsets: %q", out)
+	}
+	half := func() string {
+		t.Helper()
+		return run("", "kafka-console-consumer", "--topic", "console", "--group", "console-readers", "--from-beginning",
+			"--max-messages", fmt.Sprint(n/2), "--timeout-ms", "60000",
+			"--formatter-property", "print.key=true", "--formatter-property", "print.headers=true")
+	}
+	if got := half() + half(); got != lines.String() {
+		t.Errorf("%d bytes in, %d out through two members, one after the other", lines.Len(), len(got))
+	}
+	run("", "kafka-topics", "--delete", "--topic", "console")
+	if out := run("", "kafka-topics", "--list"); strings.Contains("\n"+out, "\nconsole\n") {
+		t.Errorf("topics after delete: %q", out)
+	}
+	run("", "kafka-broker-api-versions")
+	run("", "kafka-producer-perf-test", "--topic", "perf", "--num-records", "20000", "--record-size", "200", "--throughput", "-1")
+	run("", "kafka-consumer-perf-test", "--topic", "perf", "--num-records", "20000")
+}
