@@ -1,0 +1,295 @@
+package dedup
+
+import (
+	"fmt"
+	"slices"
+	"time"
+	"unsafe"
+)
+
+// memory is what is known about one partition: a pure value, without lock and
+// clock. Oldest first, its ids lie in
+//
+//	filters   large runs of ids, a few bytes each      (filter.go)
+//	groups    sixteen or so blocks under a small filter (merge.go)
+//	blocks    sorted, immutable                         (block.go)
+//	hot       in order of arrival
+//
+// # The invariant
+//
+// memory knows every hash stored at an offset in (from, verified], and nothing
+// at or below from lies in the window. What it knows may be too much, never too
+// little: a hash that memory does not find is stored nowhere at or below
+// verified, as far as the window reaches.
+//
+// Only the functions from born to expire move verified or from, and this is why they may:
+//
+//   - born: an empty partition, or a reading that is about to begin.
+//   - commit: one more row, whose first offset is verified+1. Offsets are given
+//     out without gaps under the partition's row lock, so nothing lies between;
+//     the hashes are added before verified moves.
+//   - read: the same for a row of a snapshot of everything above verified. Only
+//     rows older than the window (plus slack) are left out of it, and they lie
+//     before all others, so a first row may leave a hole: what is in the hole is
+//     older than the window, and so is everything before it; age only grows.
+//   - readAll: verified is the end of the newest row of that snapshot. Had it been
+//     in the window, it would have been read; so nothing up to it is.
+//   - expire: drops whole blocks from the front whose newest id is older than a
+//     bound that is never later than the window's start by the database's clock.
+//     Creation times do not fall within a partition, so all before is older too.
+type memory struct {
+	from, verified int64
+	told           int64 // at or below it everything was read, not committed by us
+	window         int64 // nanoseconds
+
+	filters []*filter
+	groups  []*group
+	blocks  []*block
+	hot     hot
+
+	ids  int64 // kept
+	size int64 // bytes of filters, groups and blocks
+
+	// The database's clock was at least clock when ours showed at.
+	clock int64
+	at    time.Time
+}
+
+// outcome says what a commit was to memory.
+type outcome int
+
+const (
+	followed   outcome = iota // taken in
+	known                     // part of what was read already
+	gap                       // something before it is missing
+	impossible                // contradicts what is known
+)
+
+// born is a memory of what a whole-window snapshot with no rows (yet) says:
+// nothing at or below verified lies in the window.
+func born(verified int64, window time.Duration) *memory {
+	return &memory{from: verified, verified: verified, told: verified, window: int64(window)}
+}
+
+// commit takes in an append that this process committed. hashes is empty when
+// all ids were minted, else has one element per offset.
+func (m *memory) commit(base, end int64, created int64, hashes []Hash) outcome {
+	switch {
+	case end <= m.told:
+		return known
+	case base > m.verified+1:
+		return gap
+	case base <= m.verified:
+		return impossible
+	}
+	m.follow(base, end, created, hashes)
+	return followed
+}
+
+// read takes in a row of a snapshot that was asked for all rows above an offset
+// at or below verified, in order. first says that no row came before it: what
+// the snapshot left out below it is older than the window.
+func (m *memory) read(base, end int64, created int64, hashes []Hash, first bool) outcome {
+	switch {
+	case end <= m.verified:
+		m.told = max(m.told, end)
+		return known
+	case base > m.verified+1 && !first:
+		return gap
+	case base <= m.verified:
+		return impossible
+	}
+	if base > m.verified+1 {
+		m.from, m.verified = base-1, base-1
+	}
+	m.follow(base, end, created, hashes)
+	m.told = end
+	return followed
+}
+
+// readAll ends a stream of reads: the snapshot's newest row ends at verified,
+// and any above the last one read is older than the window.
+func (m *memory) readAll(verified int64) {
+	if verified > m.verified { // no row was left in the window
+		m.from, m.verified = verified, verified
+	}
+	m.told = max(m.told, verified)
+}
+
+func (m *memory) follow(base, end int64, created int64, hashes []Hash) {
+	if len(hashes) != 0 && int64(len(hashes)) != end-base+1 {
+		panic(fmt.Sprintf("BUG: %d hashes for offsets %d to %d", len(hashes), base, end))
+	}
+	for i := range hashes {
+		if !hashes[i].IsMinted() {
+			m.add(hashes[i].key(), base+int64(i), created)
+		}
+	}
+	m.verified = end
+}
+
+// expire forgets whole blocks, filters and the hot buffer where all is older
+// than bound, and says whether it forgot anything.
+func (m *memory) expire(bound int64) bool {
+	before := m.ids
+	for len(m.filters) > 0 && m.filters[0].newest < bound {
+		f := m.filters[0]
+		m.forget(f.leaves[len(f.leaves)-1].To, f.ids, f.bytes())
+		m.filters = dropFirst(m.filters)
+	}
+	for len(m.filters) == 0 && len(m.groups) > 0 && m.groups[0].newest() < bound {
+		g := m.groups[0]
+		m.forget(g.blocks[len(g.blocks)-1].span.To, g.filter.ids, g.bytes())
+		m.groups = dropFirst(m.groups)
+	}
+	for len(m.filters)+len(m.groups) == 0 && len(m.blocks) > 0 && m.blocks[0].newest < bound {
+		b := m.blocks[0]
+		m.forget(b.span.To, int64(len(b.keys)), b.bytes())
+		m.blocks = dropFirst(m.blocks)
+	}
+	if len(m.filters)+len(m.groups)+len(m.blocks) == 0 && len(m.hot.keys) > 0 && m.hot.newest < bound {
+		m.forget(m.hot.span.To, int64(len(m.hot.keys)), 0)
+		m.hot = hot{}
+	}
+	return m.ids != before
+}
+
+func (m *memory) forget(to, ids, bytes int64) {
+	m.from = max(m.from, to)
+	m.ids -= ids
+	m.size -= bytes
+}
+
+// bound is the latest creation time that is surely before the window at now.
+// The database's clock is only ever guessed too early: what a commit or a
+// snapshot showed, plus our own elapsed time less 1/64 for a fast clock here,
+// less the slack for a clock set back there.
+func (m *memory) bound(now time.Time, slack time.Duration) int64 {
+	return m.dbClock(now) - m.window - int64(slack)
+}
+
+func (m *memory) dbClock(now time.Time) int64 {
+	elapsed := max(0, now.Sub(m.at))
+	return m.clock + int64(elapsed-elapsed/64)
+}
+
+// saw notes that the database's clock is at least db.
+func (m *memory) saw(db int64, now time.Time) {
+	if m.at.IsZero() || db > m.dbClock(now) {
+		m.clock, m.at = db, now
+	}
+}
+
+// add keeps one id.
+func (m *memory) add(k uint64, offset, created int64) {
+	if n := len(m.hot.keys); n > 0 {
+		// A block of a sparse partition must be able to expire, and one among many
+		// minted ids must not make SQL read them all: both are sealed early.
+		old := created-m.hot.oldest > m.window/blocksPerWindow
+		wide := offset-m.hot.span.From >= blockSpanMax && n >= blockIDsMin
+		if old || wide {
+			m.seal()
+		}
+	}
+	m.hot.add(k, offset, created)
+	m.ids++
+	if len(m.hot.keys) == blockIDsMax {
+		m.seal()
+	}
+}
+
+const (
+	blocksPerWindow = 8       // a window is cut into at least as many blocks, however few ids there are
+	blockSpanMax    = 1 << 16 // offsets after which a block is sealed …
+	blockIDsMin     = 256     // … if it has as many ids
+)
+
+func (m *memory) seal() {
+	b := m.hot.seal()
+	m.blocks = append(m.blocks, b)
+	m.size += b.bytes()
+}
+
+// bytes is what a memory costs.
+func (m *memory) bytes() int64 {
+	return int64(unsafe.Sizeof(*m)) + m.size + m.hot.bytes()
+}
+
+// width is how many offsets of the window are covered.
+func (m *memory) width() int64 { return m.verified - m.from }
+
+// find returns the spans that may hold one of the keys, apart and in order.
+// keys are the caller's to lose: they are sorted.
+func (m *memory) find(keys []uint64) []Span {
+	if len(keys) == 0 || m.ids == 0 {
+		return nil
+	}
+	var hits []Span
+	for _, f := range m.filters {
+		hits = f.find(keys, hits)
+	}
+	for _, g := range m.groups {
+		hits = g.filter.find(keys, hits)
+	}
+	for _, b := range m.blocks {
+		for _, k := range keys {
+			if b.has(k) {
+				hits = append(hits, b.span)
+				break
+			}
+		}
+	}
+	if m.hot.hasAny(keys) {
+		hits = append(hits, m.hot.span)
+	}
+	return mergeSpans(hits)
+}
+
+// hasAny scans the buffer once, however many keys are asked for.
+func (h *hot) hasAny(keys []uint64) bool {
+	var seen [64]uint64 // one bit per low twelve bits of a key
+	for _, k := range keys {
+		seen[k>>6&63] |= 1 << (k & 63)
+	}
+	for _, k := range h.keys {
+		if seen[k>>6&63]&(1<<(k&63)) != 0 && slices.Contains(keys, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// mergeSpans sorts spans and joins those that overlap or touch.
+func mergeSpans(s []Span) []Span {
+	if len(s) < 2 {
+		return s
+	}
+	slices.SortFunc(s, func(a, b Span) int {
+		switch {
+		case a.From < b.From:
+			return -1
+		case a.From > b.From:
+			return 1
+		}
+		return 0
+	})
+	out := s[:1]
+	for _, sp := range s[1:] {
+		last := &out[len(out)-1]
+		if sp.From <= last.To+1 {
+			last.To = max(last.To, sp.To)
+			continue
+		}
+		out = append(out, sp)
+	}
+	return out
+}
+
+// dropFirst removes the first element and lets go of it.
+func dropFirst[T any](s []*T) []*T {
+	s[0] = nil
+	if s = s[1:]; len(s) == 0 {
+		return nil
+	}
+	return s
+}
