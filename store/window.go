@@ -33,9 +33,10 @@ type Window struct {
 	Epoch int32 // incarnation
 }
 
-// ReadWindow streams the sidecar rows of a partition that were created in the
-// last seconds, oldest first, from one snapshot. An error of row ends it.
-func (db *DB) ReadWindow(ctx context.Context, partition int64, seconds int32, row func(WindowRow) error) (Window, error) {
+// ReadWindow streams the sidecar rows of a partition that end above the offset
+// after and were created in the last seconds, oldest first, from one snapshot.
+// An error of row ends it.
+func (db *DB) ReadWindow(ctx context.Context, partition int64, seconds int32, after int64, row func(WindowRow) error) (Window, error) {
 	ctx, cancel := context.WithTimeout(ctx, windowReadTimeout)
 	defer cancel()
 	conn, err := db.admin.Acquire(ctx)
@@ -49,7 +50,7 @@ func (db *DB) ReadWindow(ctx context.Context, partition int64, seconds int32, ro
 		if _, err := conn.Exec(ctx, fmt.Sprintf("SET statement_timeout = %d", windowReadTimeout.Milliseconds())); err != nil {
 			return err
 		}
-		rows, err := conn.Query(ctx, windowReadSQL, partition, seconds)
+		rows, err := conn.Query(ctx, windowReadSQL, partition, seconds, after)
 		if err == nil {
 			err = w.collect(rows, row)
 		}

@@ -11,10 +11,11 @@ import (
 func TestWindowIsReadBackAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	l := newLedger(t, 3600, 2)
+	after := int64(-1)
 	read := func(part int, seconds int32) (string, store.Window) {
 		t.Helper()
 		var out string
-		w, err := l.db.ReadWindow(t.Context(), l.parts[part], seconds, func(r store.WindowRow) error {
+		w, err := l.db.ReadWindow(t.Context(), l.parts[part], seconds, after, func(r store.WindowRow) error {
 			out += fmt.Sprintf("%d–%d:", r.Base, r.End)
 			for _, h := range r.Hashes {
 				out += fmt.Sprintf(" %d", int(h[15])-1)
@@ -40,6 +41,11 @@ func TestWindowIsReadBackAsItWasWritten(t *testing.T) {
 	if want := "0–0: 5; 1–2:; 3–5: 6 -1 7; "; got != want || w.End != 5 || w.Epoch != l.db.Incarnation().Epoch {
 		t.Fatalf("%q up to %d, want %q up to 5", got, w.End, want)
 	}
+	after = 2
+	if got, w := read(0, 3600); got != "3–5: 6 -1 7; " || w.End != 5 {
+		t.Fatalf("%q up to %d above offset 2, want the last row", got, w.End)
+	}
+	after = -1
 	l.exec(`UPDATE log_txns SET created_at = created_at - interval '1 hour' WHERE base_offset < 3`)
 	if got, w := read(0, 3000); got != "3–5: 6 -1 7; " || w.End != 5 {
 		t.Fatalf("%q up to %d, want only the young row", got, w.End)
@@ -49,7 +55,7 @@ func TestWindowIsReadBackAsItWasWritten(t *testing.T) {
 		t.Fatalf("%q up to %d, want no row and the log's end", got, w.End)
 	}
 	stop := errors.New("enough")
-	if _, err := l.db.ReadWindow(t.Context(), l.parts[0], 1<<30, func(store.WindowRow) error { return stop }); !errors.Is(err, stop) {
+	if _, err := l.db.ReadWindow(t.Context(), l.parts[0], 1<<30, -1, func(store.WindowRow) error { return stop }); !errors.Is(err, stop) {
 		t.Fatalf("error %v, want the callback's", err)
 	}
 	if _, w := read(0, 60); w.End != 5 { // the connection is good again
