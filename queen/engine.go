@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"queenmq/dedup"
 	"queenmq/store"
 )
 
@@ -31,6 +32,14 @@ type Config struct {
 	WriteTimeout        time.Duration // from acceptance to an outcome; default 10 s
 	CallTimeout         time.Duration // of one database call; default 8 s
 	RetryMin, RetryMax  time.Duration // between attempts; defaults 5 ms, 500 ms
+
+	// DedupCacheBytesMax bounds the memory of ids; default 512 MiB. DedupCacheOff
+	// switches it off: every verdict stays the same, only dearer.
+	DedupCacheBytesMax int64
+	DedupCacheOff      bool
+	// ProbeAloneOffsets: a flush that must look through more offsets than this
+	// shares its call with no other partition; default 50,000.
+	ProbeAloneOffsets int64
 
 	DecompressedBytesMax int // of one record batch; default 64 MiB
 	TailBytesMax         int64
@@ -73,6 +82,12 @@ func (c Config) withDefaults() Config {
 	dur(&c.PollMax, 100*time.Millisecond)
 	dur(&c.WatchFor, 10*time.Second)
 	dur(&c.RetentionEvery, 5*time.Second)
+	if c.DedupCacheBytesMax == 0 {
+		c.DedupCacheBytesMax = 512 << 20
+	}
+	if c.ProbeAloneOffsets == 0 {
+		c.ProbeAloneOffsets = 50_000
+	}
 	if c.TailBytesMax == 0 {
 		c.TailBytesMax = 64 << 20
 	}
@@ -110,6 +125,7 @@ type Engine struct {
 	metrics     *metrics
 	watches     *watchSet
 	leases      *leases
+	cache       *dedup.Cache
 	incarnation incarnation
 
 	stopping chan struct{} // closed by Interrupt
@@ -145,7 +161,15 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		wake: make(chan struct{}, cfg.Flushers), idle: make(chan struct{}),
 	}
 	var err error
+	if e.cache, err = dedup.New(dedup.Config{
+		BytesMax: cfg.DedupCacheBytesMax, Disabled: cfg.DedupCacheOff, Source: windowSource{cfg.DB}, Log: cfg.Log,
+	}); err != nil {
+		return nil, fmt.Errorf("queen: %w", err)
+	}
+	e.writer.cache = e.cache
+	e.metrics.watchCache(cfg.Registry, e.cache)
 	if e.brokers, err = openBrokers(ctx, cfg); err != nil {
+		e.cache.Close()
 		return nil, err
 	}
 	e.meetIncarnation()
@@ -168,6 +192,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	err := e.writer.close(ctx)
 	e.cancel(ErrClosing)
 	e.wg.Wait()
+	e.cache.Close()
 	return errors.Join(err, e.brokers.close(ctx))
 }
 

@@ -1,6 +1,10 @@
 package queen
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"queenmq/dedup"
+)
 
 // metrics are the engine's counters and histograms, named once.
 type metrics struct {
@@ -46,4 +50,57 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			m.tailReads, m.storeReads)
 	}
 	return m
+}
+
+// cacheMetrics reads the cache's numbers when they are asked for.
+type cacheMetrics struct {
+	cache   *dedup.Cache
+	gauges  []cacheMetric
+	answers *prometheus.Desc
+}
+
+type cacheMetric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	of   func(dedup.Stats) int64
+}
+
+func (m *metrics) watchCache(r prometheus.Registerer, c *dedup.Cache) {
+	if r == nil {
+		return
+	}
+	cm := &cacheMetrics{cache: c, answers: prometheus.NewDesc("queen_dedup_cache_answers_total",
+		"Questions to the memory of ids, by what it could say.", []string{"mode"}, nil)}
+	add := func(name, help string, kind prometheus.ValueType, of func(dedup.Stats) int64) {
+		cm.gauges = append(cm.gauges, cacheMetric{prometheus.NewDesc("queen_dedup_cache_"+name, help, nil, nil), kind, of})
+	}
+	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
+	add("bytes", "Memory taken, scratch included.", gauge, func(s dedup.Stats) int64 { return s.Bytes })
+	add("bytes_max", "Memory allowed (QUEEN_DEDUP_CACHE_MB).", gauge, func(s dedup.Stats) int64 { return s.BytesMax })
+	add("hashes", "Ids kept.", gauge, func(s dedup.Stats) int64 { return s.Hashes })
+	add("partitions", "Partitions with an entry.", gauge, func(s dedup.Stats) int64 { return s.Entries })
+	add("suppressed_partitions", "Partitions held back for want of room.", gauge, func(s dedup.Stats) int64 { return s.Suppressed })
+	add("hydrations_total", "Windows read back whole.", counter, func(s dedup.Stats) int64 { return s.Hydrations })
+	add("catch_ups_total", "Readings of what other brokers wrote.", counter, func(s dedup.Stats) int64 { return s.CatchUps })
+	add("evictions_total", "Entries dropped to make room.", counter, func(s dedup.Stats) int64 { return s.Evictions })
+	r.MustRegister(cm)
+}
+
+// Describe implements prometheus.Collector.
+func (c *cacheMetrics) Describe(ch chan<- *prometheus.Desc) {
+	ch <- c.answers
+	for _, g := range c.gauges {
+		ch <- g.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *cacheMetrics) Collect(ch chan<- prometheus.Metric) {
+	s := c.cache.Stats()
+	for mode, n := range s.Answers {
+		ch <- prometheus.MustNewConstMetric(c.answers, prometheus.CounterValue, float64(n), mode.String())
+	}
+	for _, g := range c.gauges {
+		ch <- prometheus.MustNewConstMetric(g.desc, g.kind, float64(g.of(s)))
+	}
 }

@@ -127,6 +127,7 @@ func (e *Engine) DeleteQueue(ctx context.Context, ref QueueRef) (Queue, error) {
 	e.catalog.drop(q)
 	for _, p := range q.all() {
 		e.tail.forget(p.id)
+		e.cache.Forget(p.id)
 		e.waiters.wake(p.id)
 	}
 	if errors.Is(err, store.ErrNotFound) {

@@ -26,6 +26,7 @@ func (e *Engine) meetIncarnation() {
 		e.log.Warn("the database is another incarnation (failover or restore); memory dropped", "epoch", now)
 		e.tail.forgetAll()
 		e.catalog.forgetMarks()
+		e.cache.ForgetAll()
 	}
 	e.incarnation.epoch = now
 }

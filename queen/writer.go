@@ -33,6 +33,7 @@ type writer struct {
 	budget   *budget
 	metrics  *metrics
 	runs     *runBuilder
+	cache    *dedup.Cache
 	redirect func(*entry) // gives an entry to its queue's successor
 
 	wake chan struct{} // buffered, one token per flusher
@@ -204,15 +205,8 @@ func (w *writer) flush(ctx context.Context, fl []*flight) {
 	}
 	backoff := w.cfg.RetryMin
 	for len(left) > 0 {
-		var bundle, later []*flight
-		for _, f := range left {
-			// What is alone goes in calls of its own, after the bundle.
-			if len(bundle) > 0 && (f.alone || bundle[0].alone) {
-				later = append(later, f)
-			} else {
-				bundle = append(bundle, f)
-			}
-		}
+		// What is alone goes in calls of its own, after all that is not.
+		bundle, later := apart(left)
 		slices.SortFunc(bundle, func(a, b *flight) int { return cmpInt64(a.p.id, b.p.id) })
 		again, err := w.call(ctx, bundle)
 		if err == nil {
@@ -228,6 +222,21 @@ func (w *writer) flush(ctx context.Context, fl []*flight) {
 		}
 		left = append(later, again...)
 	}
+}
+
+// apart separates the flights of the next call from those after it.
+func apart(left []*flight) (bundle, later []*flight) {
+	for _, f := range left {
+		if f.alone {
+			later = append(later, f)
+		} else {
+			bundle = append(bundle, f)
+		}
+	}
+	if len(bundle) == 0 {
+		bundle, later = later[:1:1], later[1:]
+	}
+	return bundle, later
 }
 
 // call makes one call of store.Append and takes its answers; it returns the
@@ -325,7 +334,55 @@ func (w *writer) prepare(ctx context.Context, f *flight) bool {
 	f.call.Partition, f.call.Known, f.call.Epoch = f.p.id, m.next, m.epoch
 	f.call.IDHi, f.call.IDLo = f.base.Hi, f.base.Lo
 	f.call.Window, f.call.Verified = int32(window), -1
+	w.vouch(f)
 	return true
+}
+
+// vouch lets the cache narrow what the call looks through. Whether an id is
+// stored remains SQL's to say.
+func (w *writer) vouch(f *flight) {
+	if f.call.Window == 0 || len(f.call.Hashes) == 0 {
+		return
+	}
+	a := w.cache.Ask(dedup.Question{
+		Partition: f.p.id, Epoch: f.call.Epoch, WindowSeconds: f.call.Window, Hashes: hashesOf(f.call.Hashes), Next: f.call.Known,
+	})
+	f.call.Verified = a.Verified
+	for _, s := range a.Suspects {
+		f.call.Suspects = append(f.call.Suspects, store.Span{From: s.From, To: s.To})
+	}
+	// A large span keeps the partition's row locked for long: its call must not
+	// keep other partitions' rows with it.
+	if f.call.Known-1-a.Verified > w.cfg.ProbeAloneOffsets {
+		f.alone = true
+	}
+}
+
+// learned tells the cache which ids the segment now in the log has.
+func (w *writer) learned(f *flight, r *store.SegmentResult) {
+	if f.call.Window == 0 {
+		return
+	}
+	c := dedup.Commit{
+		Partition: f.p.id, Epoch: r.Epoch, WindowSeconds: f.call.Window, Base: r.Base, End: r.End, CreatedAt: r.CreatedAt,
+	}
+	at := 0
+	for i, p := range f.call.Parts {
+		if len(f.call.Hashes) > 0 && r.Verdicts[i] == store.PartStored {
+			c.Hashes = append(c.Hashes, hashesOf(f.call.Hashes[at:at+int(p.Span)])...)
+		}
+		at += int(p.Span)
+	}
+	w.cache.Committed(c)
+}
+
+// hashesOf gives the ledger's hashes the type of the cache's.
+func hashesOf(in [][16]byte) []dedup.Hash {
+	out := make([]dedup.Hash, len(in))
+	for i, h := range in {
+		out[i] = h
+	}
+	return out
 }
 
 // learn reads the partition's end, which must be known when an id base is minted.
@@ -393,6 +450,7 @@ func (w *writer) stored(f *flight, r *store.SegmentResult) {
 	if r.End < r.Base {
 		return // only sequences advanced
 	}
+	w.learned(f, r)
 	whole := true
 	for _, v := range r.Verdicts {
 		whole = whole && v == store.PartStored
@@ -561,6 +619,7 @@ func (w *writer) complete(e *entry, res Appended, err error) {
 func (w *writer) gone(f *flight) {
 	w.catalog.drop(f.p.queue)
 	w.tail.forget(f.p.id)
+	w.cache.Forget(f.p.id)
 	w.waiters.wake(f.p.id)
 	f.unfold()
 	for _, e := range f.seg.entries {

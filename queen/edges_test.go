@@ -1,0 +1,272 @@
+package queen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"queenmq/store"
+	"queenmq/store/storetest"
+)
+
+// room is one engine on a schema of its own, and the ways a test reaches past it.
+type room struct {
+	*Engine
+	t    *testing.T
+	db   *store.DB
+	pool *pgxpool.Pool
+	mode func(*Config)
+}
+
+func (r *room) push(queue, id string) Pushed {
+	r.t.Helper()
+	return pushOne(r.t, r.Engine, queue, id)
+}
+
+func (r *room) window(queue string, seconds int) {
+	r.t.Helper()
+	if _, err := r.Configure(r.t.Context(), queue, OptionsPatch{Merge: true, DedupWindowSeconds: &seconds}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// age makes everything stored so far older.
+func (r *room) age(seconds int) {
+	r.t.Helper()
+	for _, table := range []string{"log_txns", "log_segments"} {
+		if _, err := r.pool.Exec(r.t.Context(), "UPDATE "+table+" SET created_at = created_at - make_interval(secs => $1)", seconds); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	// A broker cannot see time pass in the database this way; one that starts now can.
+	r.reopen()
+}
+
+// reopen replaces the engine by one that remembers nothing.
+func (r *room) reopen() {
+	r.t.Helper()
+	r.Engine = openEngine(r.t, storetest.Open(r.t, r.db), r.mode)
+}
+
+func (r *room) want(got Pushed, status PushStatus, original Pushed) {
+	r.t.Helper()
+	if got.Err != nil || got.Status != status {
+		r.t.Fatalf("%+v, want %s", got, status)
+	}
+	if status == Duplicate && (got.MessageID != original.MessageID || got.Offset != original.Offset) {
+		r.t.Fatalf("%+v, want it to name %+v", got, original)
+	}
+}
+
+// TestEdgesOfDeduplication holds one test for each line of "Edges" in the
+// contract, run with the memory of ids on, off, and in a budget too small for
+// anything: the verdicts are the same.
+func TestEdgesOfDeduplication(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]func(*Config){
+		"cache on":   func(*Config) {},
+		"cache off":  func(c *Config) { c.DedupCacheOff = true },
+		"cache 1 MB": func(c *Config) { c.DedupCacheBytesMax = 1 << 20 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for edge, f := range edges {
+				t.Run(edge, func(t *testing.T) {
+					db := storetest.New(t)
+					f(&room{Engine: openEngine(t, db, mode), t: t, db: db, pool: storetest.Pool(t, db), mode: mode})
+				})
+			}
+		})
+	}
+}
+
+var edges = map[string]func(*room){
+	"same id twice in a body": func(r *room) {
+		got := r.Push(r.t.Context(), []Message{{Queue: "q", ID: []byte("a"), Value: []byte("1")}, {Queue: "q", ID: []byte("a"), Value: []byte("2")}})
+		r.want(got[0], Queued, Pushed{})
+		r.want(got[1], Duplicate, got[0])
+	},
+	"later request": func(r *room) {
+		first := r.push("q", "a")
+		r.want(r.push("q", "a"), Duplicate, first)
+		r.want(r.push("q", "b"), Queued, Pushed{})
+		r.want(r.push("q", "a"), Duplicate, first)
+		if n := len(fetchAll(r.t, r.Engine, "q", "")); n != 2 {
+			r.t.Fatalf("%d messages stored, want 2", n)
+		}
+	},
+	"original deleted by retention": func(r *room) {
+		first := r.push("q", "a")
+		r.push("q", "b")
+		p, err := r.Partitions(r.t.Context(), "q")
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if _, err := r.db.RaiseLogStart(r.t.Context(), p[0].ID, 1); err != nil {
+			r.t.Fatal(err)
+		}
+		r.want(r.push("q", "a"), Duplicate, Pushed{MessageID: uuid.Nil, Offset: first.Offset})
+	},
+	"after the window": func(r *room) {
+		r.push("q", "a")
+		r.age(3599 - 60) // a minute to spare, for slow machines
+		r.want(r.push("q", "a"), Duplicate, Pushed{MessageID: fetchAll(r.t, r.Engine, "q", "")[0].ID})
+		r.age(62)
+		r.want(r.push("q", "a"), Queued, Pushed{})
+	},
+	"other partition, other queue": func(r *room) {
+		r.push("q", "a")
+		other := r.Push(r.t.Context(), []Message{{Queue: "q", Partition: "p2", ID: []byte("a"), Value: []byte("1")}, {Queue: "q2", ID: []byte("a"), Value: []byte("1")}})
+		r.want(other[0], Queued, Pushed{})
+		r.want(other[1], Queued, Pushed{})
+	},
+	"window 0 probes nothing and acks resolve": func(r *room) {
+		r.window("q", 0)
+		r.push("q", "a")
+		r.want(r.push("q", "a"), Queued, Pushed{})
+		p := popBatch(r.t, r.Engine, PopRequest{Queue: "q", Batch: 5})
+		r.reopen() // the lease's memory is gone: the sidecar must do
+		if len(p.Messages) != 2 {
+			r.t.Fatalf("%d messages, want both", len(p.Messages))
+		}
+		ackAll(r.t, r.Engine, p, AckCompleted)
+	},
+	"configure is a full replace, merge keeps": func(r *room) {
+		r.window("q", 60)
+		c, err := r.Configure(r.t.Context(), "q", OptionsPatch{Merge: true})
+		if err != nil || c.Queue.Options.DedupWindowSeconds != 60 {
+			r.t.Fatalf("%+v, %v after a merge without the window, want 60", c.Queue.Options, err)
+		}
+		c, err = r.Configure(r.t.Context(), "q", OptionsPatch{})
+		if err != nil || c.Queue.Options.DedupWindowSeconds != 3600 || c.Before.DedupWindowSeconds != 60 {
+			r.t.Fatalf("%+v, before %+v, %v after a replace without the window, want 3600", c.Queue.Options, c.Before, err)
+		}
+	},
+	"a failed write never remembers the id": func(r *room) {
+		r.push("q", "warm")
+		refuse := func(on bool) {
+			r.t.Helper()
+			sql := `ALTER TABLE log_segments DROP CONSTRAINT broken`
+			if on {
+				sql = `ALTER TABLE log_segments ADD CONSTRAINT broken CHECK (base_offset < 1) NOT VALID`
+			}
+			if _, err := r.pool.Exec(r.t.Context(), sql); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+		refuse(true)
+		got := r.Push(r.t.Context(), []Message{{Queue: "q", ID: []byte("a"), Value: []byte("1")}, {Queue: "q", ID: []byte("a"), Value: []byte("2")}})
+		for _, p := range got {
+			if p.Status != Failed || !errors.Is(p.Err, ErrUnavailable) {
+				r.t.Fatalf("%+v, want the leader's error for both", p)
+			}
+		}
+		refuse(false)
+		r.want(r.push("q", "a"), Queued, Pushed{})
+	},
+	"two brokers, one id": func(r *room) {
+		other := openEngine(r.t, storetest.Open(r.t, r.db), r.mode)
+		for i := range 30 {
+			id := fmt.Sprint("id-", i)
+			second := make(chan Pushed)
+			go func() {
+				second <- other.Push(context.WithoutCancel(r.t.Context()), []Message{{Queue: "q", ID: []byte(id), Value: []byte("2")}})[0]
+			}()
+			a, b := r.push("q", id), <-second
+			if b.Err != nil || (a.Status == Queued) == (b.Status == Queued) || a.MessageID != b.MessageID || a.Offset != b.Offset {
+				r.t.Fatalf("%s: %+v and %+v, want one queued and both naming it", id, a, b)
+			}
+		}
+	},
+	"a duplicate does not renew the window": func(r *room) {
+		first := r.push("q", "a")
+		r.age(3000)
+		r.want(r.push("q", "a"), Duplicate, first)
+		r.age(700)
+		r.want(r.push("q", "a"), Queued, Pushed{})
+	},
+	"stored twice while the window was 0": func(r *room) {
+		r.window("q", 0)
+		first := r.push("q", "a")
+		r.age(100)
+		second := r.push("q", "a")
+		r.window("q", 3600)
+		r.want(r.push("q", "a"), Duplicate, first)
+		r.window("q", 50)
+		r.want(r.push("q", "a"), Duplicate, second)
+	},
+	"window shorter than the sidecar": func(r *room) {
+		r.window("q", 60)
+		r.push("q", "a")
+		r.age(62)
+		var rows int
+		if err := r.pool.QueryRow(r.t.Context(), `SELECT count(*) FROM log_txns`).Scan(&rows); err != nil || rows != 1 {
+			r.t.Fatalf("%d sidecar rows, %v; want the id still there", rows, err)
+		}
+		r.want(r.push("q", "a"), Queued, Pushed{})
+	},
+	"no partition and Default are one": func(r *room) {
+		first := r.push("q", "a")
+		got := r.Push(r.t.Context(), []Message{{Queue: "q", Partition: "Default", ID: []byte("a"), Value: []byte("1")}})
+		r.want(got[0], Duplicate, first)
+	},
+	"an id too long or empty": func(r *room) {
+		got := r.Push(r.t.Context(), []Message{
+			{Queue: "q", ID: []byte(strings.Repeat("x", 65_536)), Value: []byte("1")},
+			{Queue: "q", ID: []byte{}, Value: []byte("1")},
+			{Queue: "q", ID: []byte(strings.Repeat("x", 65_535)), Value: []byte("1")},
+		})
+		if !errors.Is(got[0].Err, ErrInvalidRequest) || !errors.Is(got[1].Err, ErrInvalidRequest) || got[2].Status != Queued {
+			r.t.Fatalf("%v, %v, %s; want two refused and one queued", got[0].Err, got[1].Err, got[2].Status)
+		}
+		if n := len(fetchAll(r.t, r.Engine, "q", "")); n != 1 {
+			r.t.Fatalf("%d messages stored, want 1", n)
+		}
+	},
+	"same id, other payload": func(r *room) {
+		first := r.push("q", "a")
+		got := r.Push(r.t.Context(), []Message{{Queue: "q", ID: []byte("a"), Value: []byte("another")}})
+		r.want(got[0], Duplicate, first)
+		if m := fetchAll(r.t, r.Engine, "q", ""); len(m) != 1 || string(m[0].Value) != `{"n":1}` {
+			r.t.Fatalf("%d messages, %q; want the first payload", len(m), m[0].Value)
+		}
+	},
+	"consumed ids stay known": func(r *room) { // D02
+		for _, auto := range []bool{true, false} {
+			id := fmt.Sprint("auto-", auto)
+			first := r.push("q", id)
+			p := popBatch(r.t, r.Engine, PopRequest{Queue: "q", AutoAck: auto, Batch: 9})
+			r.want(r.push("q", id), Duplicate, first)
+			if !auto {
+				ackAll(r.t, r.Engine, p, AckCompleted)
+			}
+			r.want(r.push("q", id), Duplicate, first)
+		}
+	},
+	"many ids, some old, in another broker's memory": func(r *room) {
+		other := openEngine(r.t, storetest.Open(r.t, r.db), r.mode)
+		originals := map[string]Pushed{}
+		for round := range 12 {
+			eng := []*Engine{r.Engine, other}[round%2]
+			var msgs []Message
+			for i := range 100 {
+				n := round*60 + i // 40 of them were in the round before
+				msgs = append(msgs, Message{Queue: "q", ID: fmt.Append(nil, n), Value: []byte("x")})
+			}
+			for i, p := range eng.Push(r.t.Context(), msgs) {
+				id := string(msgs[i].ID)
+				if o, known := originals[id]; known {
+					r.want(p, Duplicate, o)
+				} else {
+					r.want(p, Queued, Pushed{})
+					originals[id] = p
+				}
+			}
+		}
+	},
+}
