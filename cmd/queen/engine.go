@@ -35,6 +35,7 @@ func (b *broker) openEngine(ctx context.Context, db *store.DB, host string, port
 	instance := uuid.New()
 	e, err := queen.Open(ctx, queen.Config{
 		DB: db, Log: b.log, Registry: b.metrics,
+		DedupCacheOff: !b.flags.DedupCache, DedupCacheBytesMax: int64(b.flags.DedupCacheMB) << 20,
 		Broker: queen.BrokerConfig{
 			ID: wanted, Instance: instance, Predecessor: before.Instance, Host: host, Port: port, Version: version,
 		},

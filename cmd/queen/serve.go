@@ -29,6 +29,9 @@ type serveCommand struct {
 	KafkaDefaultPartitions int   `env:"QUEEN_KAFKA_DEFAULT_PARTITIONS" default:"1" placeholder:"N" help:"Partitions of a topic created without a number (${default})."`
 	KafkaMaxPartitions     int   `env:"QUEEN_KAFKA_MAX_PARTITIONS" default:"10000" placeholder:"N" help:"A queue with more partitions is not shown to Kafka clients (${default})."`
 
+	DedupCache   bool `env:"QUEEN_DEDUP_CACHE" default:"true" negatable:"" help:"Remember ids in memory, so that deduplication looks through less. Off, every verdict stays the same."`
+	DedupCacheMB int  `env:"QUEEN_DEDUP_CACHE_MB" name:"dedup-cache-mb" default:"512" placeholder:"N" help:"Memory for that, in MiB (${default})."`
+
 	ShutdownTimeout time.Duration `env:"QUEEN_SHUTDOWN_TIMEOUT" default:"30s" placeholder:"TIME" help:"How long a shutdown may take before it cuts things short (${default})."`
 }
 
@@ -41,6 +44,8 @@ func (c *serveCommand) Validate() error {
 		return fmt.Errorf("--kafka-max-partitions is %d, must be at least 1", c.KafkaMaxPartitions)
 	case c.KafkaDefaultPartitions < 1 || c.KafkaDefaultPartitions > c.KafkaMaxPartitions:
 		return fmt.Errorf("--kafka-default-partitions is %d, must be 1 to %d", c.KafkaDefaultPartitions, c.KafkaMaxPartitions)
+	case c.DedupCacheMB < 1 || c.DedupCacheMB > 1<<20:
+		return fmt.Errorf("--dedup-cache-mb is %d, must be 1 to %d", c.DedupCacheMB, 1<<20)
 	case c.ShutdownTimeout <= 0:
 		return fmt.Errorf("--shutdown-timeout is %s, must be positive", c.ShutdownTimeout)
 	}
