@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -97,16 +98,17 @@ func Start(ctx context.Context, cfg Config) (*Process, error) {
 	}
 	// Its own group: a signal to the tests is not one to the broker.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	dieWithParent(p.cmd.SysProcAttr)
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start broker: %w", err)
 	}
 	start := time.Now()
-	if err := p.cmd.Start(); err != nil {
+	started, ready := make(chan error, 1), make(chan string, 1)
+	go p.run(stdout, started, ready)
+	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start broker: %w", err)
 	}
-	ready := make(chan string, 1)
-	go p.watch(stdout, ready)
 	select {
 	case p.Ready = <-ready:
 	case <-time.After(cfg.ReadyTimeout):
@@ -124,8 +126,16 @@ func Start(ctx context.Context, cfg Config) (*Process, error) {
 	return p, nil
 }
 
-// watch reads stdout to its end, hands over the first line, and waits.
-func (p *Process) watch(stdout io.Reader, ready chan<- string) {
+// run starts the process, reads its stdout to the end, hands over the first
+// line, and waits. It keeps its thread, for with that the process would end.
+func (p *Process) run(stdout io.Reader, started chan<- error, ready chan<- string) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
 	r := bufio.NewReader(io.TeeReader(stdout, &p.out))
 	line, _ := r.ReadString('\n') // what ends without a line is reported as it is
 	ready <- strings.TrimSpace(line)
