@@ -29,12 +29,12 @@ build: ## compile bin/queen
 
 .PHONY: test
 test: ## all tests, set-up included (PKG=./store/...)
-	@.ci/need postgresql kcat
+	@.ci/need postgresql kcat jq curl
 	$(GO) test $(PKG)
 
 .PHONY: race
 race: ## all tests under the race detector (PKG=./store/...)
-	@.ci/need postgresql kcat gcc
+	@.ci/need postgresql kcat jq curl gcc
 	$(GO) test -race $(PKG)
 
 .PHONY: short
@@ -96,7 +96,7 @@ bench-cmp: ## benchmarks of PKG here against BASE, interleaved (PKG=./dedup BASE
 
 .PHONY: compat
 compat: ## the compat suite against a broker of ours, or elsewhere (SEEDS=host:port)
-	@.ci/need postgresql kcat
+	@.ci/need postgresql kcat jq curl
 	COMPAT_SEEDS=$(SEEDS) $(GO) test -count=1 -run '^TestSuite$$' ./compat
 
 .PHONY: compat-kafka
@@ -114,3 +114,8 @@ kafka: ## run an Apache Kafka node from its published jars, to aim the compat su
 	@.ci/need java maven
 	@$(GO) build -o bin/kafkanode ./compat/kafkanode/run
 	@exec bin/kafkanode
+
+.PHONY: readme
+readme: ## put the table of requests served into README
+	@awk '/^<!-- matrix -->$$/ { print; while ((getline line < "kafkawire/testdata/matrix.md") > 0) print line; skip = 1; next } \
+		/^<!-- \/matrix -->$$/ { skip = 0 } !skip' README.md > README.new && mv README.new README.md
