@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ type Server struct {
 	Dir  string // holds data/, the socket and log
 	bin  string
 	cred *syscall.Credential
+	pipe io.Closer // to the guard: closed when it is collected
 }
 
 // NewServer starts a server for one test, with settings like "fsync=off" over
@@ -43,17 +45,27 @@ func NewServer(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// guard runs the server ("$@") and reads from the test process. However that
-// ends, the pipe closes: then the server is stopped and its folder removed.
-const guard = `dir=$1; shift
-"$@" >"$dir/log" 2>&1 </dev/null &
+// guard makes the cluster, runs its server, and reads from the test process.
+// However that ends, the pipe closes: then the guard stops all it started, also
+// a server that was restarted meanwhile, and removes the folder.
+const guard = `dir=$1 bin=$2 conf=$3
+umask 077
+mkdir "$dir" || exit 1
+(
+	"$bin/initdb" -D "$dir/data" -U postgres -A trust -E UTF8 --locale=C --no-sync &&
+	echo "$conf" >>"$dir/data/postgresql.conf" &&
+	exec "$bin/postgres" -D "$dir/data"
+	: >"$dir/failed"
+) >"$dir/log" 2>&1 </dev/null &
 read -r _
-pid=$(head -n 1 "$dir/data/postmaster.pid" 2>/dev/null)
-[ -n "$pid" ] && kill -QUIT "$pid" 2>/dev/null
+trap '' TERM
+kill -TERM 0
 kill -QUIT $! 2>/dev/null
+pid=$(head -n 1 "$dir/data/postmaster.pid" 2>/dev/null)
+case $pid in [0-9]*) kill -QUIT "$pid" 2>/dev/null ;; *) pid= ;; esac
 wait
 while [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
-rm -rf "$dir"`
+until rm -rf "$dir"; do sleep 0.1; done`
 
 // startServer makes a data folder and starts a server in it. Without t it
 // lives as long as the process.
@@ -66,29 +78,14 @@ func startServer(t testing.TB, settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("/tmp", "queen-pg-") // a socket's path has at most 107 bytes
-	if err != nil {
-		return nil, err
-	}
+	dir := "/tmp/queen-pg-" + random() // short: a socket's path has at most 107 bytes
 	s := &Server{Dir: dir, bin: bin, cred: cred, URL: fmt.Sprintf("host=%s user=postgres dbname=postgres", dir)}
-	if cred != nil {
-		if err := os.Chown(dir, int(cred.Uid), int(cred.Gid)); err != nil {
-			return nil, err
-		}
-	}
-	initdb := s.command("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("initdb: %w: %s", err, out), os.RemoveAll(dir))
-	}
 	conf := append([]string{
 		"listen_addresses=''", "max_connections=200", "shared_buffers=64MB", "max_wal_size=2GB",
 		"log_min_messages=warning", "unix_socket_directories='" + dir + "'",
 	}, settings...)
-	if err := s.configure(conf); err != nil {
-		return nil, err
-	}
-	cmd := exec.Command("/bin/sh", "-c", guard, "sh", dir, filepath.Join(bin, "postgres"), "-D", s.data())
-	cmd.Dir = dir
+	cmd := exec.Command("/bin/sh", "-c", guard, "sh", dir, bin, strings.Join(conf, "\n"))
+	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Setpgid: true} // apart from a terminal's interrupt
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
@@ -97,7 +94,7 @@ func startServer(t testing.TB, settings ...string) (*Server, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start server: %w", err)
 	}
-	keep = append(keep, pipe)
+	s.pipe = pipe
 	if t != nil {
 		t.Cleanup(func() {
 			_ = pipe.Close()
@@ -106,9 +103,6 @@ func startServer(t testing.TB, settings ...string) (*Server, error) {
 	}
 	return s, s.WaitReady()
 }
-
-// keep holds the pipes to the guards: a collected one would be closed.
-var keep []io.Closer
 
 func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
 
@@ -150,6 +144,10 @@ func (s *Server) WaitReady() error {
 			log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
 			return fmt.Errorf("server does not answer: %w\n%s", err, log)
 		case <-tick.C:
+		}
+		if _, failed := os.Stat(filepath.Join(s.Dir, "failed")); failed == nil {
+			log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
+			return fmt.Errorf("server does not start:\n%s", log)
 		}
 	}
 }

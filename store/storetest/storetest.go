@@ -51,13 +51,18 @@ func NewSchema(t testing.TB) store.Config {
 	return cfg
 }
 
-// config names a schema nobody else uses.
-func config(url string) store.Config {
+// random returns twelve characters nobody else uses.
+func random() string {
 	var b [6]byte
 	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// config names a schema nobody else uses.
+func config(url string) store.Config {
 	return store.Config{
 		URL:        url,
-		Schema:     "t_" + hex.EncodeToString(b[:]),
+		Schema:     "t_" + random(),
 		WriteConns: 4, ReadConns: 2, AdminConns: 2,
 		Scratch: true,
 		// A machine that runs many tests at once may be slow; no test waits for these.
