@@ -60,7 +60,7 @@ func TestCodesHaveTheirErrors(t *testing.T) {
 		if got := codeOf(err); got != code {
 			t.Errorf("codeOf(%v) = %d, want %d", err, got, code)
 		}
-		if got := errorOf(code); got != want {
+		if got := errorOf(code); !errors.Is(got, want) {
 			t.Errorf("errorOf(%d) = %v, want %v", code, got, want)
 		}
 	}

@@ -85,8 +85,10 @@ func TestFetchReplyIsKmsgs(t *testing.T) {
 		resp := at(kmsg.NewPtrFetchRequest(), version).ResponseKind().(*kmsg.FetchResponse)
 		resp.SessionID = 77
 		parts := []askedPartition{
-			{partitionKey: partitionKey{topic: "a", number: 1}}, {partitionKey: partitionKey{topic: "a", number: 2}},
-			{partitionKey: partitionKey{topic: "b", number: 0}}, {partitionKey: partitionKey{topic: "b", number: 9}},
+			{partitionKey: partitionKey{topic: "a", number: 1}},
+			{partitionKey: partitionKey{topic: "a", number: 2}},
+			{partitionKey: partitionKey{topic: "b", number: 0}},
+			{partitionKey: partitionKey{topic: "b", number: 9}},
 		}
 		if version >= 13 {
 			for i := range parts {

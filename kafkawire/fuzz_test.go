@@ -127,7 +127,7 @@ func TestDecodingAllocatesWithinItsRow(t *testing.T) {
 				}
 			}
 		}
-		if worst > a.expands*size {
+		if worst > a.expands*size+1<<10 { // and the request itself
 			t.Errorf("%s: a frame of %d bytes allocates %d, %d times; its row says %d", a.name, size, worst, worst/size, a.expands)
 		}
 	}

@@ -41,7 +41,7 @@ type topicConfig struct {
 	idle bool
 }
 
-// topicConfigTable lists the topic configs of Kafka 4.x; other names are refused.
+// topicConfigTable lists the topic configs of Kafka 4.x, and ours; other names are refused.
 var topicConfigTable = []topicConfig{
 	{name: "cleanup.policy", def: "delete", only: true},
 	{name: "compression.gzip.level", def: "-1", idle: true},
@@ -66,6 +66,7 @@ var topicConfigTable = []topicConfig{
 	{name: "min.compaction.lag.ms", def: "0", idle: true},
 	{name: "min.insync.replicas", def: "1", idle: true},
 	{name: "preallocate", def: "false", idle: true},
+	{name: "queen.dedup.window.seconds", def: "0", set: setDedupWindow},
 	{name: "remote.log.copy.disable", def: "false", idle: true},
 	{name: "remote.log.delete.on.disable", def: "false", idle: true},
 	{name: "remote.storage.enable", def: "false", only: true},
@@ -84,6 +85,16 @@ func setRetention(o *queen.QueueOptions, v string, _ int) error {
 		return fmt.Errorf("%w: retention.ms is %q, must be a number of milliseconds, or -1", queen.ErrInvalidConfig, v)
 	}
 	o.RetentionMs = ms
+	return nil
+}
+
+// setDedupWindow sets the window of native pushes to a topic, as /configure does.
+func setDedupWindow(o *queen.QueueOptions, v string, _ int) error {
+	n, err := strconv.ParseInt(v, 10, 32)
+	if err != nil || n < 0 {
+		return fmt.Errorf("%w: queen.dedup.window.seconds is %q, must be a number of seconds", queen.ErrInvalidConfig, v)
+	}
+	o.DedupWindowSeconds, o.WindowFrom = int(n), queen.WindowConfigured
 	return nil
 }
 

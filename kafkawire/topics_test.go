@@ -33,8 +33,9 @@ func TestCreateTopics(t *testing.T) {
 	resp := ask[*kmsg.CreateTopicsResponse](c, createRequest(
 		newTopic("plain", 3, 1), newTopic("defaults", -1, -1), newTopic("replicated", 1, 3),
 		newTopic("tuned", 1, 1, "retention.ms", "1000", "max.message.bytes", "2000", "segment.bytes", "1024", "cleanup.policy", "delete"),
+		newTopic("exact", 1, 1, "queen.dedup.window.seconds", "60"),
 	))
-	for i, partitions := range []int32{3, 4, 1, 1} {
+	for i, partitions := range []int32{3, 4, 1, 1, 1} {
 		rt := resp.Topics[i]
 		if rt.ErrorCode != 0 || rt.NumPartitions != partitions || rt.ReplicationFactor != 1 || uuid.UUID(rt.TopicID) != d.fake.queues[rt.Topic].TopicID {
 			t.Errorf("%+v", rt)
@@ -43,6 +44,12 @@ func TestCreateTopics(t *testing.T) {
 	o := d.fake.queues["tuned"].Options
 	if o.RetentionMs != 1000 || o.MaxMessageBytes != 2000 || o.DedupWindowSeconds != 0 || o.WindowFrom != queen.WindowKafka {
 		t.Errorf("options: %+v", o)
+	}
+	if o := d.fake.queues["plain"].Options; o.DedupWindowSeconds != 0 || o.WindowFrom != queen.WindowKafka || o.RetentionMs != 604800000 {
+		t.Errorf("options of a plain topic: %+v", o)
+	}
+	if o := d.fake.queues["exact"].Options; o.DedupWindowSeconds != 60 || o.WindowFrom != queen.WindowConfigured {
+		t.Errorf("options with a window: %+v", o)
 	}
 	configs := make(map[string]string)
 	for _, rc := range resp.Topics[3].Configs {
@@ -95,6 +102,8 @@ func TestCreateTopicsRefusals(t *testing.T) {
 	f(40, newTopic("t", 1, 1, "retention.ms", "soon"))
 	f(40, newTopic("t", 1, 1, "max.message.bytes", "-1"))
 	f(40, newTopic("t", 1, 1, "max.message.bytes", "1000000000"))
+	f(40, newTopic("t", 1, 1, "queen.dedup.window.seconds", "-1"))
+	f(40, newTopic("t", 1, 1, "queen.dedup.source", "key"))
 	null := newTopic("t", 1, 1)
 	null.Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "retention.ms"}}
 	f(40, null)
