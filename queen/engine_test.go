@@ -396,8 +396,18 @@ func TestOffsetsByTime(t *testing.T) {
 		appendBatch(t, e, at("t", 0), data)
 	}
 	for _, q := range [][3]int64{
-		{0, 0, 2}, {1, 0, 2}, {2, 0, 2}, {3, 1, 4}, {4, 1, 4}, {5, 2, 6}, {7, 3, 8}, {8, 3, 8}, {9, -1, -1},
-		{AtEnd, 4, -1}, {AtStart, 0, -1}, {AtMaxTimestamp, 3, 8},
+		{0, 0, 2},
+		{1, 0, 2},
+		{2, 0, 2},
+		{3, 1, 4},
+		{4, 1, 4},
+		{5, 2, 6},
+		{7, 3, 8},
+		{8, 3, 8},
+		{9, -1, -1},
+		{AtEnd, 4, -1},
+		{AtStart, 0, -1},
+		{AtMaxTimestamp, 3, 8},
 	} {
 		a, err := e.Offsets(t.Context(), []OffsetQuery{{Partition: at("t", 0), Timestamp: q[0], CurrentEpoch: -1}})
 		if err != nil || a[0].Err != nil || a[0].Offset != q[1] || a[0].Timestamp != q[2] {

@@ -55,6 +55,9 @@ func (e *Engine) poll(ctx context.Context) {
 		default:
 			every = min(every*2, e.cfg.PollMax)
 		}
+		if e.brokers.alone() { // as far as known: nobody else to write
+			every = e.cfg.PollMax
+		}
 	}
 }
 
