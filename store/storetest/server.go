@@ -54,13 +54,12 @@ mkdir "$dir" || exit 1
 (
 	"$bin/initdb" -D "$dir/data" -U postgres -A trust -E UTF8 --locale=C --no-sync &&
 	echo "$conf" >>"$dir/data/postgresql.conf" &&
-	exec "$bin/postgres" -D "$dir/data"
+	"$bin/postgres" -D "$dir/data"
 	: >"$dir/failed"
 ) >"$dir/log" 2>&1 </dev/null &
 read -r _
 trap '' TERM
 kill -TERM 0
-kill -QUIT $! 2>/dev/null
 pid=$(head -n 1 "$dir/data/postmaster.pid" 2>/dev/null)
 case $pid in [0-9]*) kill -QUIT "$pid" 2>/dev/null ;; *) pid= ;; esac
 wait
