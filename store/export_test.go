@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -29,3 +31,8 @@ var (
 	FunctionFiles  = functionFiles
 	MigrateOn      = migrateOn
 )
+
+// QueryWriter runs a statement on a connection of the kind Append uses and scans its one row.
+func (db *DB) QueryWriter(ctx context.Context, sql string, args []any, dst ...any) error {
+	return db.write.QueryRow(ctx, sql, args...).Scan(dst...)
+}
