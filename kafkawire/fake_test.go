@@ -75,7 +75,7 @@ func newFake() *fake {
 
 // topic makes a queue for a test.
 func (f *fake) topic(name string, partitions int) queen.Queue {
-	q, err := f.CreateQueue(context.Background(), queen.NewQueue{Name: name, Partitions: partitions, Options: defaultOptions()})
+	q, err := f.CreateQueue(context.Background(), queen.NewQueue{Name: name, Partitions: partitions, Options: queen.TopicOptions()})
 	if err != nil {
 		panic(err)
 	}

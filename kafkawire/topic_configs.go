@@ -5,29 +5,11 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"queenmq/queen"
 )
-
-// What a topic made by a Kafka client starts with.
-const (
-	defaultRetention       = 7 * 24 * time.Hour
-	defaultMaxMessageBytes = 1_048_588
-)
-
-// defaultOptions are those of a topic made by a Kafka client. Its window is 0: a
-// Kafka record carries no id, the minted one could only ever answer "new".
-func defaultOptions() queen.QueueOptions {
-	return queen.QueueOptions{
-		DedupWindowSeconds: 0,
-		WindowFrom:         queen.WindowKafka,
-		MaxMessageBytes:    defaultMaxMessageBytes,
-		RetentionMs:        defaultRetention.Milliseconds(),
-	}
-}
 
 // topicConfig is one row of the table of topic configs. Exactly one of set, only
 // and idle says what becomes of a value: it is enforced, it must be the one
@@ -115,7 +97,7 @@ const (
 
 // topicOptions translates the configs of a new topic and gives those it will have.
 func topicOptions(given []kmsg.CreateTopicsRequestTopicConfig, produceBytesMax int) (queen.QueueOptions, []kmsg.CreateTopicsResponseTopicConfig, error) {
-	o := defaultOptions()
+	o := queen.TopicOptions()
 	values := make(map[string]string)
 	for _, g := range given {
 		i := slices.IndexFunc(topicConfigTable, func(row topicConfig) bool { return row.name == g.Name })

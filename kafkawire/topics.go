@@ -251,7 +251,7 @@ func (s *Server) create(ctx context.Context, name string) (queen.Queue, error) {
 		return queen.Queue{}, err
 	}
 	q, err := s.engine.CreateQueue(ctx, queen.NewQueue{
-		Name: name, Partitions: s.cfg.DefaultPartitions, Options: defaultOptions(),
+		Name: name, Partitions: s.cfg.DefaultPartitions, Options: queen.TopicOptions(),
 	})
 	if errors.Is(err, queen.ErrQueueExists) { // another broker was faster
 		var found []queen.QueueAnswer

@@ -394,9 +394,6 @@ func (q *queue) all() []*partition {
 func describeRow(r store.QueueRow) Queue {
 	return Queue{
 		ID: r.ID, Name: r.Name, TopicID: r.TopicID, Partitions: r.Partitions, Fixed: r.Fixed, CreatedAt: r.CreatedAt,
-		Options: QueueOptions{
-			DedupWindowSeconds: r.DedupWindowSeconds, WindowFrom: WindowFrom(r.WindowFrom),
-			MaxMessageBytes: r.MaxMessageBytes, RetentionMs: r.RetentionMs,
-		},
+		Options: describeOptions(r.QueueOptions),
 	}
 }

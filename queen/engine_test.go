@@ -56,8 +56,7 @@ func kafkaBatch(t *testing.T, n int) []byte {
 func createTopic(t *testing.T, e *Engine, name string, partitions int) {
 	t.Helper()
 	_, err := e.CreateQueue(t.Context(), NewQueue{
-		Name: name, Partitions: partitions,
-		Options: QueueOptions{WindowFrom: WindowKafka, MaxMessageBytes: DefaultMaxMessageBytes, RetentionMs: 7 * 86400 * 1000},
+		Name: name, Partitions: partitions, Options: TopicOptions(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,8 @@
 package queen
 
 import (
+	"cmp"
+	"maps"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,7 +31,7 @@ type QueueOptions struct {
 	// WindowFrom says who decided DedupWindowSeconds.
 	WindowFrom WindowFrom
 	// DedupSource is where the id of a Kafka record comes from: none, key or
-	// header:NAME; empty is none. It needs a window.
+	// header:NAME. It needs a window.
 	DedupSource string
 	// DedupMaxIDs is how many offsets back an id is known; 0 is no limit.
 	DedupMaxIDs int64
@@ -37,6 +39,15 @@ type QueueOptions struct {
 	MaxMessageBytes int
 	// RetentionMs removes segments older than this; −1 keeps everything (Kafka: retention.ms).
 	RetentionMs int64
+	// RetentionBytes removes a partition's oldest segments while those after them
+	// have that many bytes; −1 keeps everything (Kafka: retention.bytes).
+	RetentionBytes int64
+	// CompletedRetentionSeconds keeps the ids of messages, for acknowledging,
+	// longer than the window; 0 adds nothing.
+	CompletedRetentionSeconds int
+	// Configs are the topic configs that were set by name through Kafka, as text.
+	// What is not one of the options above has no effect but to be reported back.
+	Configs map[string]string
 }
 
 // The options of a queue made natively that nobody configured. A topic made by a
@@ -45,6 +56,7 @@ const (
 	DefaultDedupWindowSeconds       = 3600
 	DefaultMaxMessageBytes          = 1_048_588 // Apache Kafka's default
 	DefaultRetentionMs        int64 = -1
+	TopicRetentionMs          int64 = 7 * 24 * 3600 * 1000
 )
 
 // DefaultOptions are the options of a queue made natively that nobody configured.
@@ -52,9 +64,21 @@ func DefaultOptions() QueueOptions {
 	return QueueOptions{
 		DedupWindowSeconds: DefaultDedupWindowSeconds,
 		WindowFrom:         WindowDefault,
+		DedupSource:        DedupSourceNone,
 		MaxMessageBytes:    DefaultMaxMessageBytes,
 		RetentionMs:        DefaultRetentionMs,
+		RetentionBytes:     -1,
 	}
+}
+
+// TopicOptions are the options of a topic made by a Kafka client that names
+// none. Its window is 0: a record carries no id, the minted one could only ever
+// answer "new".
+func TopicOptions() QueueOptions {
+	o := DefaultOptions()
+	o.DedupWindowSeconds, o.WindowFrom = 0, WindowKafka
+	o.RetentionMs = TopicRetentionMs
+	return o
 }
 
 // OptionsPatch is what a configure request says about each option; nil says
@@ -63,10 +87,25 @@ func DefaultOptions() QueueOptions {
 type OptionsPatch struct {
 	// Merge keeps the stored value of what the patch says nothing about;
 	// otherwise that goes back to its default (a full replace).
-	Merge              bool
+	Merge bool
+	// Existing answers ErrUnknownQueue where there is no such queue, instead of
+	// creating one. It needs Merge.
+	Existing bool
+	// Validate only says what the patch would make of the queue.
+	Validate bool
+
 	DedupWindowSeconds *int
-	MaxMessageBytes    *int
-	RetentionMs        *int64
+	// WindowFrom is who decided the window, where the patch has one;
+	// WindowConfigured by default.
+	WindowFrom                WindowFrom
+	DedupSource               *string
+	DedupMaxIDs               *int64
+	MaxMessageBytes           *int
+	RetentionMs               *int64
+	RetentionBytes            *int64
+	CompletedRetentionSeconds *int
+	// Configs sets topic configs by name; a nil value takes one away.
+	Configs map[string]*string
 }
 
 // Apply returns the options after the patch, given those stored and the defaults
@@ -77,15 +116,33 @@ func (p OptionsPatch) Apply(stored, defaults QueueOptions) QueueOptions {
 		o = stored
 	}
 	if p.DedupWindowSeconds != nil {
-		o.DedupWindowSeconds, o.WindowFrom = *p.DedupWindowSeconds, WindowConfigured
+		o.WindowFrom = cmp.Or(p.WindowFrom, WindowConfigured)
 	}
-	if p.MaxMessageBytes != nil {
-		o.MaxMessageBytes = *p.MaxMessageBytes
-	}
-	if p.RetentionMs != nil {
-		o.RetentionMs = *p.RetentionMs
+	set(&o.DedupWindowSeconds, p.DedupWindowSeconds)
+	set(&o.DedupSource, p.DedupSource)
+	set(&o.DedupMaxIDs, p.DedupMaxIDs)
+	set(&o.MaxMessageBytes, p.MaxMessageBytes)
+	set(&o.RetentionMs, p.RetentionMs)
+	set(&o.RetentionBytes, p.RetentionBytes)
+	set(&o.CompletedRetentionSeconds, p.CompletedRetentionSeconds)
+	o.Configs = maps.Clone(o.Configs)
+	for name, v := range p.Configs {
+		if v == nil {
+			delete(o.Configs, name)
+			continue
+		}
+		if o.Configs == nil {
+			o.Configs = map[string]string{}
+		}
+		o.Configs[name] = *v
 	}
 	return o
+}
+
+func set[T any](dst *T, v *T) {
+	if v != nil {
+		*dst = *v
+	}
 }
 
 // Configured is what became of a configure request.

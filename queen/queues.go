@@ -8,27 +8,6 @@ import (
 	"queenmq/store"
 )
 
-// The bounds of a queue's options.
-const (
-	dedupWindowSecondsMax = 10 * 365 * 24 * 3600
-	maxMessageBytesMin    = 1 << 10
-	maxMessageBytesMax    = 64 << 20
-)
-
-// validate says which option is out of range, and what the range is.
-func (o QueueOptions) validate() error {
-	switch {
-	case o.DedupWindowSeconds < 0 || o.DedupWindowSeconds > dedupWindowSecondsMax:
-		return fmt.Errorf("%w: dedupWindowSeconds is %d, must be 0 (off) to %d", ErrInvalidConfig, o.DedupWindowSeconds, dedupWindowSecondsMax)
-	case o.MaxMessageBytes < maxMessageBytesMin || o.MaxMessageBytes > maxMessageBytesMax:
-		return fmt.Errorf("%w: the largest message is set to %d bytes, must be %d to %d",
-			ErrInvalidConfig, o.MaxMessageBytes, maxMessageBytesMin, maxMessageBytesMax)
-	case o.RetentionMs < -1:
-		return fmt.Errorf("%w: retention is %d ms, must be -1 (keep everything) or more", ErrInvalidConfig, o.RetentionMs)
-	}
-	return nil
-}
-
 // Queues answers one QueueAnswer per ref, in order.
 func (e *Engine) Queues(ctx context.Context, refs []QueueRef) ([]QueueAnswer, error) {
 	qs, err := e.catalog.queues(ctx, refs)
@@ -82,8 +61,7 @@ func (e *Engine) CreateQueue(ctx context.Context, n NewQueue) (Queue, error) {
 	}
 	row, err := e.db.CreateQueue(ctx, store.NewQueue{
 		Name: n.Name, Partitions: n.Partitions, Fixed: true,
-		DedupWindowSeconds: n.Options.DedupWindowSeconds, WindowFrom: string(n.Options.WindowFrom),
-		MaxMessageBytes: n.Options.MaxMessageBytes, RetentionMs: n.Options.RetentionMs,
+		QueueOptions: n.Options.row(),
 	})
 	if errors.Is(err, store.ErrExists) {
 		return Queue{}, fmt.Errorf("%w: %q", ErrQueueExists, n.Name)
@@ -92,29 +70,6 @@ func (e *Engine) CreateQueue(ctx context.Context, n NewQueue) (Queue, error) {
 		return Queue{}, storeError("create queue", err)
 	}
 	return describeRow(row), nil
-}
-
-// Configure creates the queue or changes its options, under its row lock.
-func (e *Engine) Configure(ctx context.Context, name string, p OptionsPatch) (Configured, error) {
-	if err := ValidateName("queue", name); err != nil {
-		return Configured{}, err
-	}
-	if err := p.Apply(DefaultOptions(), DefaultOptions()).validate(); err != nil {
-		return Configured{}, err
-	}
-	row, before, created, err := e.db.Configure(ctx, name, store.QueuePatch{
-		DedupWindowSeconds: p.DedupWindowSeconds, MaxMessageBytes: p.MaxMessageBytes, RetentionMs: p.RetentionMs,
-	}, !p.Merge)
-	if err != nil {
-		return Configured{}, storeError("configure", err)
-	}
-	after := describeRow(row)
-	if q := e.catalog.cached(QueueRef{Name: name}); q != nil && q.topic == after.TopicID {
-		d := q.describe()
-		d.Options = after.Options
-		q.desc.Store(&d)
-	}
-	return Configured{Queue: after, Before: describeRow(before).Options, Created: created}, nil
 }
 
 // DeleteQueue frees the name at once; the rows are removed in steps after.

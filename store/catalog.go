@@ -20,8 +20,6 @@ var (
 	queueChangedSQL string
 	//go:embed query/queue_create.sql
 	queueCreateSQL string
-	//go:embed query/queue_configure.sql
-	queueConfigureSQL string
 	//go:embed query/queue_delete.sql
 	queueDeleteSQL string
 	//go:embed query/partition_ensure.sql
@@ -36,39 +34,24 @@ var (
 	deletedSweepSQL string
 )
 
-// The options of a native queue nobody configured.
-const (
-	DefaultDedupWindowSeconds = 3600
-	DefaultMaxMessageBytes    = 1048588 // Kafka's max.message.bytes
-	DefaultRetentionMs        = -1      // everything is kept
-)
-
 // QueueRow is a queue as stored.
 type QueueRow struct {
-	ID                 int64
-	Name               string
-	TopicID            uuid.UUID
-	Fixed              bool // made by a Kafka client: partitions "0", "1", … and no others
-	Partitions         int
-	DedupWindowSeconds int
-	WindowFrom         string // "default", "configured" or "kafka"
-	MaxMessageBytes    int
-	RetentionMs        int64
-	CreatedAt          time.Time
-	Version            int64 // the catalog version of its last change
-	Deleted            bool  // only ChangedQueues and DeleteQueue return such rows
+	ID         int64     `json:"id"`
+	Name       string    `json:"name"`
+	TopicID    uuid.UUID `json:"topic_id"`
+	Fixed      bool      `json:"fixed"` // made by a Kafka client: partitions "0", "1", … and no others
+	Partitions int       `json:"partitions"`
+	QueueOptions
+	CreatedAt time.Time  `json:"created_at"`
+	Version   int64      `json:"version"`    // the catalog version of its last change
+	DeletedAt *time.Time `json:"deleted_at"` // only ChangedQueues and DeleteQueue return such rows
 }
 
-// fields are the places to scan a queue's columns into.
-func (q *QueueRow) fields() []any {
-	return []any{
-		&q.ID, &q.Name, &q.TopicID, &q.Fixed, &q.Partitions, &q.DedupWindowSeconds, &q.WindowFrom,
-		&q.MaxMessageBytes, &q.RetentionMs, &q.CreatedAt, &q.Version, &q.Deleted,
-	}
-}
+// Deleted reports that only the queue's tombstone is left.
+func (q *QueueRow) Deleted() bool { return q.DeletedAt != nil }
 
 func scanQueue(row pgx.CollectableRow) (q QueueRow, err error) {
-	err = row.Scan(q.fields()...)
+	err = row.Scan(&q)
 	return q, err
 }
 
@@ -119,23 +102,23 @@ func (db *DB) PartitionByName(ctx context.Context, queueID int64, name string) (
 
 // NewQueue says what CreateQueue creates. Nothing has a default.
 type NewQueue struct {
-	Name               string
-	Fixed              bool
-	Partitions         int // of a fixed queue; else 0
-	DedupWindowSeconds int
-	WindowFrom         string
-	MaxMessageBytes    int
-	RetentionMs        int64
+	Name       string
+	Fixed      bool
+	Partitions int // of a fixed queue; else 0
+	QueueOptions
 }
 
 // CreateQueue creates a queue with the partitions "0" … "n−1", or answers ErrExists.
 func (db *DB) CreateQueue(ctx context.Context, q NewQueue) (QueueRow, error) {
+	if q.Configs == nil {
+		q.Configs = map[string]string{}
+	}
 	row, err := only(writeRows(ctx, db, db.admin, "create queue", scanQueue, queueCreateSQL,
-		q.Name, q.Fixed, q.Partitions, q.DedupWindowSeconds, q.WindowFrom, q.MaxMessageBytes, q.RetentionMs))
+		q.Name, q.Fixed, q.Partitions, q.QueueOptions))
 	if errors.Is(err, ErrNotFound) {
 		return row, fmt.Errorf("create queue %q: %w", q.Name, ErrExists)
 	}
-	return row, err
+	return row, optionsError(err)
 }
 
 // EnsurePartition finds a queue and its partition, and makes what is missing: a
@@ -147,41 +130,16 @@ func (db *DB) EnsurePartition(ctx context.Context, queue, partition string) (Que
 		p PartitionRow
 	}
 	scan := func(row pgx.CollectableRow) (r pair, err error) {
-		err = row.Scan(append(r.q.fields(), &r.p.ID, &r.p.Number, &r.p.Name, &r.p.LogStart, &r.p.NextOffset)...)
+		err = row.Scan(&r.q, &r.p.ID, &r.p.Number, &r.p.Name, &r.p.LogStart, &r.p.NextOffset)
 		r.p.QueueID = r.q.ID
 		return r, err
 	}
 	r, err := only(writeRows(ctx, db, db.admin, "ensure partition", scan, partitionEnsureSQL,
-		queue, partition, DefaultDedupWindowSeconds, DefaultMaxMessageBytes, DefaultRetentionMs))
+		queue, partition))
 	if err == nil && r.p.ID == 0 {
 		return r.q, PartitionRow{}, fmt.Errorf("partition %q of queue %q: %w", partition, queue, ErrNotFound)
 	}
 	return r.q, r.p, err
-}
-
-// QueuePatch says what Configure changes; nil leaves an option out.
-type QueuePatch struct {
-	DedupWindowSeconds *int
-	MaxMessageBytes    *int
-	RetentionMs        *int64
-}
-
-// Configure applies a patch under the queue's row lock, creating a native queue
-// if need be. With replace, options left out go back to their defaults; without,
-// they keep their values. A window that is given counts as configured.
-func (db *DB) Configure(ctx context.Context, name string, p QueuePatch, replace bool) (after, before QueueRow, created bool, err error) {
-	type change struct {
-		after, before QueueRow
-		created       bool
-	}
-	scan := func(row pgx.CollectableRow) (c change, err error) {
-		err = row.Scan(append(append(c.after.fields(), c.before.fields()...), &c.created)...)
-		return c, err
-	}
-	c, err := only(writeRows(ctx, db, db.admin, "configure queue", scan, queueConfigureSQL,
-		name, !replace, p.DedupWindowSeconds, p.MaxMessageBytes, p.RetentionMs,
-		DefaultDedupWindowSeconds, DefaultMaxMessageBytes, DefaultRetentionMs))
-	return c.after, c.before, c.created, err
 }
 
 // DeleteQueue frees a queue's name and hides its rows, which SweepDeleted

@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,10 +18,9 @@ import (
 // createQueue creates a fixed queue with n partitions and returns it.
 func createQueue(t *testing.T, db *store.DB, name string, n int) store.QueueRow {
 	t.Helper()
-	q, err := db.CreateQueue(t.Context(), store.NewQueue{
-		Name: name, Fixed: true, Partitions: n,
-		WindowFrom: "kafka", MaxMessageBytes: store.DefaultMaxMessageBytes, RetentionMs: -1,
-	})
+	o := store.DefaultQueueOptions()
+	o.DedupWindowSeconds, o.WindowFrom = 0, "kafka"
+	q, err := db.CreateQueue(t.Context(), store.NewQueue{Name: name, Fixed: true, Partitions: n, QueueOptions: o})
 	if err != nil {
 		t.Fatalf("CreateQueue: %v", err)
 	}
@@ -51,14 +51,14 @@ func TestCreateQueueMakesFixedPartitions(t *testing.T) {
 		t.Errorf("%d partitions, want 12", len(parts))
 	}
 	changed, err := db.ChangedQueues(t.Context(), before)
-	if err != nil || len(changed) != 1 || changed[0] != q {
+	if err != nil || len(changed) != 1 || !reflect.DeepEqual(changed[0], q) {
 		t.Errorf("ChangedQueues = %+v, %v; want the new queue", changed, err)
 	}
 	byID, err := db.Queues(t.Context(), nil, []uuid.UUID{q.TopicID, uuid.New()})
-	if err != nil || len(byID) != 1 || byID[0] != q {
+	if err != nil || len(byID) != 1 || !reflect.DeepEqual(byID[0], q) {
 		t.Errorf("Queues by topic id = %+v, %v", byID, err)
 	}
-	_, err = db.CreateQueue(t.Context(), store.NewQueue{Name: "orders", Fixed: true, Partitions: 1, WindowFrom: "kafka", MaxMessageBytes: 1})
+	_, err = db.CreateQueue(t.Context(), store.NewQueue{Name: "orders", Fixed: true, Partitions: 1, QueueOptions: q.QueueOptions})
 	if !errors.Is(err, store.ErrExists) {
 		t.Errorf("second CreateQueue: %v, want ErrExists", err)
 	}
@@ -126,20 +126,20 @@ func TestConfigureReplacesOrMerges(t *testing.T) {
 	t.Parallel()
 	db := storetest.New(t)
 	window, size, keep := 60, 5000, int64(1000)
-	after, _, created, err := db.Configure(t.Context(), "q", store.QueuePatch{DedupWindowSeconds: &window, RetentionMs: &keep}, true)
+	after, _, created, err := db.Configure(t.Context(), "q", store.QueuePatch{DedupWindowSeconds: &window, RetentionMs: &keep}, store.ConfigureReplace)
 	if err != nil || !created || after.DedupWindowSeconds != 60 || after.WindowFrom != "configured" || after.RetentionMs != 1000 {
 		t.Fatalf("first: %+v, created %v, %v", after, created, err)
 	}
 	t.Run("merge keeps", func(t *testing.T) {
-		got, before, created, err := db.Configure(t.Context(), "q", store.QueuePatch{MaxMessageBytes: &size}, false)
+		got, before, created, err := db.Configure(t.Context(), "q", store.QueuePatch{MaxMessageBytes: &size}, store.ConfigureMerge)
 		want := after
 		want.MaxMessageBytes, want.Version = 5000, got.Version
-		if err != nil || created || got != want || before != after {
+		if err != nil || created || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(before, after) {
 			t.Errorf("got %+v before %+v created %v, %v; want %+v", got, before, created, err, want)
 		}
 	})
 	t.Run("replace resets", func(t *testing.T) {
-		got, before, _, err := db.Configure(t.Context(), "q", store.QueuePatch{}, true)
+		got, before, _, err := db.Configure(t.Context(), "q", store.QueuePatch{}, store.ConfigureReplace)
 		if err != nil || got.DedupWindowSeconds != 3600 || got.WindowFrom != "default" || got.RetentionMs != -1 ||
 			got.MaxMessageBytes != 1048588 || before.MaxMessageBytes != 5000 {
 			t.Errorf("got %+v before %+v, %v", got, before, err)
@@ -149,7 +149,7 @@ func TestConfigureReplacesOrMerges(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, p := range []store.QueuePatch{{DedupWindowSeconds: &window}, {MaxMessageBytes: &size}, {RetentionMs: &keep}} {
 			wg.Go(func() {
-				if _, _, _, err := db.Configure(t.Context(), "many", p, false); err != nil {
+				if _, _, _, err := db.Configure(t.Context(), "many", p, store.ConfigureMerge); err != nil {
 					t.Errorf("Configure: %v", err)
 				}
 			})
@@ -160,6 +160,87 @@ func TestConfigureReplacesOrMerges(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
+}
+
+// TestEveryOptionIsStored sets each option away from its default, as a patch
+// and at creation, and reads it back.
+func TestEveryOptionIsStored(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	_, fresh, err := func() (store.QueueRow, store.QueueRow, error) {
+		after, before, _, err := db.Configure(t.Context(), "fresh", store.QueuePatch{}, store.ConfigureMerge)
+		return after, before, err
+	}()
+	if err != nil || !reflect.DeepEqual(fresh.QueueOptions, store.DefaultQueueOptions()) {
+		t.Errorf("the table's defaults are %+v, want %+v, %v", fresh.QueueOptions, store.DefaultQueueOptions(), err)
+	}
+	want := store.QueueOptions{
+		DedupWindowSeconds: 7, WindowFrom: "kafka", DedupSource: "header:id", DedupMaxIDs: 11, MaxMessageBytes: 13,
+		RetentionMs: 17, RetentionBytes: 19, CompletedRetentionSeconds: 23, Configs: map[string]string{"segment.ms": "29"},
+	}
+	if v := reflect.ValueOf(want); !allSet(v) {
+		t.Fatalf("%+v leaves an option out", want)
+	}
+	made, err := db.CreateQueue(t.Context(), store.NewQueue{Name: "made", Fixed: true, QueueOptions: want})
+	if err != nil || !reflect.DeepEqual(made.QueueOptions, want) {
+		t.Errorf("created with %+v, %v; want %+v", made.QueueOptions, err, want)
+	}
+	value := "29"
+	patch := store.QueuePatch{
+		DedupWindowSeconds: &want.DedupWindowSeconds, WindowFrom: &want.WindowFrom, DedupSource: &want.DedupSource,
+		DedupMaxIDs: &want.DedupMaxIDs, MaxMessageBytes: &want.MaxMessageBytes, RetentionMs: &want.RetentionMs,
+		RetentionBytes: &want.RetentionBytes, CompletedRetentionSeconds: &want.CompletedRetentionSeconds,
+		Configs: map[string]*string{"segment.ms": &value},
+	}
+	if !allSet(reflect.ValueOf(patch)) {
+		t.Fatalf("%+v leaves an option out", patch)
+	}
+	for _, mode := range []store.ConfigureMode{store.ConfigureExisting, store.ConfigureMerge, store.ConfigureReplace} {
+		name := fmt.Sprint("patched", mode)
+		if _, _, _, err := db.Configure(t.Context(), name, store.QueuePatch{}, store.ConfigureMerge); err != nil {
+			t.Fatal(err)
+		}
+		got, _, created, err := db.Configure(t.Context(), name, patch, mode)
+		if err != nil || created || !reflect.DeepEqual(got.QueueOptions, want) {
+			t.Errorf("mode %d: %+v, created %v, %v; want %+v", mode, got.QueueOptions, created, err, want)
+		}
+		got, _, _, err = db.Configure(t.Context(), name, store.QueuePatch{Configs: map[string]*string{"segment.ms": nil}}, store.ConfigureMerge)
+		if err != nil || len(got.Configs) != 0 || got.RetentionMs != 17 {
+			t.Errorf("mode %d: a config taken away left %+v, %v", mode, got.QueueOptions, err)
+		}
+	}
+}
+
+func allSet(v reflect.Value) bool {
+	for i := range v.NumField() {
+		if v.Field(i).IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
+func TestConfigureRefusesWhatDoesNotGoTogether(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	if _, _, _, err := db.Configure(t.Context(), "absent", store.QueuePatch{}, store.ConfigureExisting); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a queue that is not there: %v, want ErrNotFound", err)
+	}
+	if qs, err := db.AllQueues(t.Context()); err != nil || len(qs) != 0 {
+		t.Errorf("queues %+v, %v; want none made", qs, err)
+	}
+	zero, source := 0, "key"
+	q, _, _, err := db.Configure(t.Context(), "q", store.QueuePatch{DedupSource: &source}, store.ConfigureReplace)
+	if err != nil || q.DedupSource != "key" {
+		t.Fatalf("%+v, %v", q, err)
+	}
+	_, _, _, err = db.Configure(t.Context(), "q", store.QueuePatch{DedupWindowSeconds: &zero}, store.ConfigureMerge)
+	if !errors.Is(err, store.ErrSourceNeedsWindow) {
+		t.Errorf("window 0 where keys are ids: %v, want ErrSourceNeedsWindow", err)
+	}
+	if after, err := db.Queues(t.Context(), []string{"q"}, nil); err != nil || !reflect.DeepEqual(after[0], q) {
+		t.Errorf("refused, and yet %+v became %+v, %v", q, after, err)
+	}
 }
 
 func TestDeleteFreesNameAndSweepsRows(t *testing.T) {
@@ -185,7 +266,7 @@ func TestDeleteFreesNameAndSweepsRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if q, err := db.DeleteQueue(t.Context(), old.ID); err != nil || !q.Deleted {
+	if q, err := db.DeleteQueue(t.Context(), old.ID); err != nil || !q.Deleted() {
 		t.Fatalf("DeleteQueue = %+v, %v", q, err)
 	}
 	if _, err := db.DeleteQueue(t.Context(), old.ID); !errors.Is(err, store.ErrNotFound) {
@@ -196,7 +277,7 @@ func TestDeleteFreesNameAndSweepsRows(t *testing.T) {
 		t.Errorf("recreated queue reuses an id: %+v, %+v", old, again)
 	}
 	changed, err := db.ChangedQueues(t.Context(), version)
-	if err != nil || len(changed) != 2 || changed[0].ID != old.ID || !changed[0].Deleted || changed[1].ID != again.ID {
+	if err != nil || len(changed) != 2 || changed[0].ID != old.ID || !changed[0].Deleted() || changed[1].ID != again.ID {
 		t.Errorf("ChangedQueues = %+v, %v; want the tombstone, then the new queue", changed, err)
 	}
 

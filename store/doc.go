@@ -41,7 +41,7 @@
 //	errors.go call.go               what an error means; one call, its rows, its error
 //	migrate.go schema/              migrations, and one write function per file
 //	query/                          one statement per file: reads, and the calls of the functions
-//	catalog.go brokers.go           queues and partitions; brokers
+//	catalog.go options.go brokers.go queues, partitions, what a queue is set to; brokers
 //	append.go uuid_array.go runs.go the write path
 //	read.go                         segments, marks, search by time and epoch
 //	claim.go ack.go cursors.go      positions and leases

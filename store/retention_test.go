@@ -51,6 +51,53 @@ func TestRetentionRaisesLogStartThenDeletesSegments(t *testing.T) {
 	l.want(l.append(l.db, l.segment(0, 0, 9))[0], store.SegmentStored, 5, 5, 6)
 }
 
+func TestRetentionBySizeKeepsThatManyBytes(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 0, 2)
+	for i := range 5 {
+		l.append(l.db, l.segment(0, 0, i))
+	}
+	l.exec(`UPDATE log_segments SET size = 100`)
+	for _, c := range []struct{ keep, start int64 }{{501, -1}, {500, -1}, {401, -1}, {400, 1}, {399, 1}, {201, 2}, {200, 3}, {1, 4}, {0, 5}, {-1, -1}} {
+		l.exec(`UPDATE queues SET retention_bytes = $1`, c.keep)
+		rows, err := l.db.RetentionDue(t.Context(), 0, 10, 2, 900)
+		if err != nil || len(rows) != 2 {
+			t.Fatalf("%d rows, %v; want two", len(rows), err)
+		}
+		if rows[0].LogStart != c.start || rows[1].LogStart != -1 {
+			t.Errorf("keep %d bytes: log starts %d and, empty, %d; want %d and -1", c.keep, rows[0].LogStart, rows[1].LogStart, c.start)
+		}
+	}
+	// Whichever of time and size asks for more.
+	l.exec(`UPDATE queues SET retention_bytes = 400, retention_ms = 60000`)
+	l.exec(`UPDATE log_segments SET created_at = created_at - interval '61 s' WHERE end_offset < 2`)
+	if rows, err := l.db.RetentionDue(t.Context(), 0, 10, 100, 900); err != nil || rows[0].LogStart != 2 {
+		t.Errorf("log start %d, %v; want 2", rows[0].LogStart, err)
+	}
+}
+
+func TestSidecarIsKeptForTheCompletedRetention(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 60, 1)
+	l.append(l.db, l.segment(0, 60, 1))
+	l.append(l.db, l.segment(0, 60, 2))
+	l.exec(`UPDATE queues SET completed_retention_seconds = 7200`)
+	for _, c := range []struct {
+		age string
+		due bool
+		n   int
+	}{{"7199 s", false, 0}, {"7201 s", true, 1}} {
+		l.exec(`UPDATE log_txns SET created_at = clock_timestamp() - $1::text::interval`, c.age)
+		rows, err := l.db.RetentionDue(t.Context(), 0, 10, 100, 900)
+		if err != nil || rows[0].Sidecar != c.due {
+			t.Errorf("rows of %s: due %v, %v; want %v", c.age, rows[0].Sidecar, err, c.due)
+		}
+		if n, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 100, 900, 86400); err != nil || n != c.n {
+			t.Errorf("rows of %s: purged %d, %v; want %d", c.age, n, err, c.n)
+		}
+	}
+}
+
 func TestSidecarPurgeKeepsTheWindowAndTheNewestRow(t *testing.T) {
 	t.Parallel()
 	l := newLedger(t, 3600, 1)

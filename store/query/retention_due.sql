@@ -1,9 +1,11 @@
 -- Partitions that have something to forget, from $1 (exclusive) on by id, at
 -- most $2 of them looked at: where the log may start (null: nothing expired;
--- at most $3 segments ahead), and whether the sidecar has rows past use.
--- One probe per partition of each key; created_at rises with the offset.
+-- at most $3 segments ahead by time), and whether the sidecar has rows past use.
+-- One probe per partition of each key; created_at rises with the offset. By
+-- size, the oldest segments go while those after them still have retention_bytes,
+-- as in Kafka: from the newest down, as far as that many bytes reach.
 -- $4: the least age of the sidecar in seconds. Index: log_segments_pkey, log_txns_pkey.
-SELECT p.id, s.next_start, t.old
+SELECT p.id, GREATEST(s.next_start, b.next_start), t.old
   FROM (SELECT l.id, l.queue_id, l.start_offset FROM log_partitions l WHERE l.id > $1 ORDER BY l.id LIMIT $2) p
   JOIN queues q ON q.id = p.queue_id AND q.deleted_at IS NULL
   LEFT JOIN LATERAL (
@@ -15,7 +17,15 @@ SELECT p.id, s.next_start, t.old
            AND x.created_at < clock_timestamp() - make_interval(secs => q.retention_ms / 1000.0)
        ) s ON true
   LEFT JOIN LATERAL (
-        SELECT x.created_at < clock_timestamp() - make_interval(secs => GREATEST(q.dedup_window_seconds, $4)) AS old
+        SELECT x.end_offset + 1 AS next_start
+          FROM (SELECT g.end_offset, sum(g.size) OVER (ORDER BY g.end_offset DESC ROWS UNBOUNDED PRECEDING) - g.size AS after
+                  FROM log_segments g WHERE g.partition_id = p.id) x
+         WHERE x.after >= q.retention_bytes
+         ORDER BY x.end_offset DESC LIMIT 1
+       ) b ON q.retention_bytes >= 0
+  LEFT JOIN LATERAL (
+        SELECT x.created_at < clock_timestamp()
+               - make_interval(secs => GREATEST(q.dedup_window_seconds, q.completed_retention_seconds, $4)) AS old
           FROM log_txns x WHERE x.partition_id = p.id ORDER BY x.end_offset LIMIT 1
        ) t ON true
  ORDER BY p.id

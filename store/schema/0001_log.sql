@@ -27,13 +27,20 @@ CREATE TABLE queues (
     window_from          text    NOT NULL DEFAULT 'default' CHECK (window_from IN ('default', 'configured', 'kafka')),
     max_message_bytes    integer NOT NULL DEFAULT 1048588 CHECK (max_message_bytes > 0),
     retention_ms         bigint  NOT NULL DEFAULT -1 CHECK (retention_ms >= -1),
+    retention_bytes      bigint  NOT NULL DEFAULT -1 CHECK (retention_bytes >= -1),
+    -- The sidecar is kept at least this long, whatever the window.
+    completed_retention_seconds integer NOT NULL DEFAULT 0 CHECK (completed_retention_seconds >= 0),
     -- Where the id of a Kafka record comes from: 'none', 'key' or 'header:NAME'.
     dedup_source         text    NOT NULL DEFAULT 'none',
     -- How many offsets back an id is known; no limit by default.
     dedup_max_ids        bigint  NOT NULL DEFAULT 9223372036854775807 CHECK (dedup_max_ids > 0),
+    -- Topic configs set by name through Kafka, as text: what has a column of its
+    -- own is enforced from there, the rest is only reported back.
+    configs              jsonb   NOT NULL DEFAULT '{}',
     created_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     deleted_at           timestamptz,                 -- tombstone: the name is free, the rows wait for the sweeper
-    version              bigint NOT NULL DEFAULT 0    -- cluster.catalog_version of its last change
+    version              bigint NOT NULL DEFAULT 0,   -- cluster.catalog_version of its last change
+    CONSTRAINT queues_source_needs_window CHECK (dedup_source = 'none' OR dedup_window_seconds > 0)
 );
 CREATE UNIQUE INDEX queues_name ON queues (name) WHERE deleted_at IS NULL;
 CREATE INDEX queues_version ON queues (version);

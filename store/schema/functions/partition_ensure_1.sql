@@ -3,19 +3,16 @@
 --
 -- Promise: one row with both, or a row whose partition is NULL when the queue
 -- is fixed and has none of that name. Numbers are dense, in order of creation.
--- The defaults are those of a queue that is made here.
+-- A queue that is made here has the table's defaults.
 --
 -- Locks: none where both exist. Else the queue's row (place 3), then new rows,
 -- then the row of cluster (a leaf).
 -- Indexes: queues_name, log_partitions_queue_id_name_key.
 CREATE FUNCTION partition_ensure_1(
-    p_queue             text,
-    p_partition         text,
-    p_window_seconds    integer,
-    p_max_message_bytes integer,
-    p_retention_ms      bigint,
-    OUT q               queues,
-    OUT p               log_partitions
+    p_queue     text,
+    p_partition text,
+    OUT q       queues,
+    OUT p       log_partitions
 )
 LANGUAGE plpgsql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT
@@ -31,8 +28,7 @@ BEGIN
         END IF;
     END IF;
     LOOP
-        INSERT INTO queues (name, fixed, dedup_window_seconds, max_message_bytes, retention_ms)
-        VALUES (p_queue, false, p_window_seconds, p_max_message_bytes, p_retention_ms)
+        INSERT INTO queues (name, fixed) VALUES (p_queue, false)
         ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING;
         SELECT x.* INTO q FROM queues x WHERE x.name = p_queue AND x.deleted_at IS NULL FOR NO KEY UPDATE;
         EXIT WHEN FOUND;  -- else it was deleted between the two: once more

@@ -1,51 +1,44 @@
--- queue_configure_1 sets a queue's options and creates the queue if need be.
+-- queue_configure_1 sets a queue's options, and creates the queue if p_create.
 --
 -- Promise: the patch is applied under the queue's row lock, so two merges at
--- once keep each other's keys. A NULL option is one the patch does not name: it
--- keeps its value where p_merge, else it goes back to the default given here.
--- Returned are the row after, the row before (the defaults, for a new queue)
--- and whether the queue was created.
+-- once keep each other's keys. p_options are columns of the queue by name; one
+-- that they leave out keeps its value. p_configs are added to the queue's configs
+-- (to none, with p_forget); a null takes that config away. Returned are the row
+-- after, the row before (the table's defaults, for a new queue) and whether the
+-- queue was created; the rows are null where there is none and none is to be made.
 --
 -- Locks: the queue's row (place 3), then the row of cluster (a leaf). Index: queues_name.
 CREATE FUNCTION queue_configure_1(
-    p_name                      text,
-    p_merge                     boolean,
-    p_window_seconds            integer,
-    p_max_message_bytes         integer,
-    p_retention_ms              bigint,
-    p_default_window_seconds    integer,
-    p_default_max_message_bytes integer,
-    p_default_retention_ms      bigint,
-    OUT q                       queues,
-    OUT before                  queues,
-    OUT created                 boolean
+    p_name     text,
+    p_create   boolean,
+    p_options  jsonb,
+    p_forget   boolean,
+    p_configs  jsonb,
+    OUT q       queues,
+    OUT before  queues,
+    OUT created boolean
 )
 LANGUAGE plpgsql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    v_version bigint;
+    v_new queues;
 BEGIN
+    created := false;
     LOOP
-        INSERT INTO queues (name, fixed, dedup_window_seconds, max_message_bytes, retention_ms)
-        VALUES (p_name, false, p_default_window_seconds, p_default_max_message_bytes, p_default_retention_ms)
-        ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING;
-        created := FOUND;
+        IF p_create THEN
+            INSERT INTO queues (name, fixed) VALUES (p_name, false)
+            ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING;
+            created := FOUND;
+        END IF;
         SELECT x.* INTO before FROM queues x WHERE x.name = p_name AND x.deleted_at IS NULL FOR NO KEY UPDATE;
-        EXIT WHEN FOUND;  -- else it was deleted between the two: once more
+        EXIT WHEN FOUND OR NOT p_create;  -- else it was deleted between the two: once more
     END LOOP;
-    UPDATE cluster SET catalog_version = catalog_version + 1 RETURNING catalog_version INTO v_version;
-    UPDATE queues x
-       SET dedup_window_seconds = COALESCE(p_window_seconds,
-                                           CASE WHEN p_merge THEN x.dedup_window_seconds ELSE p_default_window_seconds END),
-           window_from = CASE WHEN p_window_seconds IS NOT NULL THEN 'configured'
-                              WHEN p_merge THEN x.window_from ELSE 'default' END,
-           max_message_bytes = COALESCE(p_max_message_bytes,
-                                        CASE WHEN p_merge THEN x.max_message_bytes ELSE p_default_max_message_bytes END),
-           retention_ms = COALESCE(p_retention_ms,
-                                   CASE WHEN p_merge THEN x.retention_ms ELSE p_default_retention_ms END),
-           version = v_version
-     WHERE x.id = before.id
-    RETURNING x.* INTO q;
+    IF before.id IS NULL THEN
+        RETURN;
+    END IF;
+    v_new := jsonb_populate_record(before, p_options);
+    v_new.configs := jsonb_strip_nulls(CASE WHEN p_forget THEN '{}' ELSE before.configs END || p_configs);
+    SELECT x.* INTO q FROM queue_options_set_1(v_new) x;
 END
 $$;

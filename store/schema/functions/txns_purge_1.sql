@@ -1,6 +1,6 @@
 -- txns_purge_1 deletes at most p_rows sidecar rows that nothing needs any more:
--- older than the deduplication window and p_keep seconds, on the database's
--- clock, and never the newest one, which says the next offset. txns_start is
+-- older than the deduplication window, the queue's completed retention and p_keep
+-- seconds, on the database's clock, and never the newest one, which says the next offset. txns_start is
 -- raised with them, so that a probe knows where its knowledge ends. Producer
 -- states unused for p_producers seconds go too, and sorted runs below. Returns the rows deleted.
 -- Locks: the partition's row (place 4): the window is read under it, so none
@@ -10,7 +10,7 @@ LANGUAGE plpgsql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    v_window integer;
+    v_keep   integer;
     v_now    timestamptz;
     v_newest bigint;
     v_to     bigint;
@@ -19,7 +19,7 @@ DECLARE
 BEGIN
     PERFORM FROM log_partitions WHERE id = p_partition FOR NO KEY UPDATE;
     v_now := clock_timestamp();
-    SELECT q.dedup_window_seconds INTO v_window
+    SELECT GREATEST(q.dedup_window_seconds, q.completed_retention_seconds, p_keep) INTO v_keep
       FROM log_partitions p JOIN queues q ON q.id = p.queue_id WHERE p.id = p_partition;
     SELECT end_offset INTO v_newest FROM log_txns
      WHERE partition_id = p_partition ORDER BY end_offset DESC LIMIT 1;
@@ -27,7 +27,7 @@ BEGIN
       FROM (SELECT end_offset, created_at FROM log_txns
              WHERE partition_id = p_partition AND end_offset < v_newest
              ORDER BY end_offset LIMIT p_rows) x
-     WHERE x.created_at < v_now - make_interval(secs => GREATEST(v_window, p_keep));
+     WHERE x.created_at < v_now - make_interval(secs => v_keep);
     IF v_to IS NOT NULL THEN
         UPDATE log_partitions SET txns_start = v_to + 1 WHERE id = p_partition;
     END IF;

@@ -1,0 +1,166 @@
+package queen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"queenmq/store"
+)
+
+// The bounds of a queue's options.
+const (
+	dedupWindowSecondsMax        = 10 * 365 * 24 * 3600
+	completedRetentionSecondsMax = dedupWindowSecondsMax
+	maxMessageBytesMin           = 1 << 10
+	maxMessageBytesMax           = 64 << 20
+)
+
+// validate says which option is out of range, and what the range is.
+func (o QueueOptions) validate() error {
+	if err := ValidateDedupSource(o.DedupSource); err != nil {
+		return err
+	}
+	switch {
+	case o.DedupWindowSeconds < 0 || o.DedupWindowSeconds > dedupWindowSecondsMax:
+		return fmt.Errorf("%w: dedupWindowSeconds is %d, must be 0 (off) to %d", ErrInvalidConfig, o.DedupWindowSeconds, dedupWindowSecondsMax)
+	case o.DedupSource != DedupSourceNone && o.DedupWindowSeconds == 0:
+		return sourceNeedsWindow(o.DedupSource)
+	case o.DedupMaxIDs < 0:
+		return fmt.Errorf("%w: the number of known ids is limited to %d, must be 1 or more, or 0 (no limit)", ErrInvalidConfig, o.DedupMaxIDs)
+	case o.MaxMessageBytes < maxMessageBytesMin || o.MaxMessageBytes > maxMessageBytesMax:
+		return fmt.Errorf("%w: the largest message is set to %d bytes, must be %d to %d",
+			ErrInvalidConfig, o.MaxMessageBytes, maxMessageBytesMin, maxMessageBytesMax)
+	case o.RetentionMs < -1:
+		return fmt.Errorf("%w: retention is %d ms, must be -1 (keep everything) or more", ErrInvalidConfig, o.RetentionMs)
+	case o.RetentionBytes < -1:
+		return fmt.Errorf("%w: retention is %d bytes, must be -1 (keep everything) or more", ErrInvalidConfig, o.RetentionBytes)
+	case o.CompletedRetentionSeconds < 0 || o.CompletedRetentionSeconds > completedRetentionSecondsMax:
+		return fmt.Errorf("%w: completedRetentionSeconds is %d, must be 0 to %d",
+			ErrInvalidConfig, o.CompletedRetentionSeconds, completedRetentionSecondsMax)
+	}
+	return nil
+}
+
+func sourceNeedsWindow(source string) error {
+	return fmt.Errorf("%w: ids of records come from %q, which needs a deduplication window above 0", ErrInvalidConfig, source)
+}
+
+// Configure creates the queue or changes its options, under its row lock.
+func (e *Engine) Configure(ctx context.Context, name string, p OptionsPatch) (Configured, error) {
+	if err := ValidateName("queue", name); err != nil {
+		return Configured{}, err
+	}
+	if p.Validate || p.Existing {
+		// What is wrong with the options as they are now is said with their values;
+		// the database has the last word.
+		c, err := e.preview(ctx, name, p)
+		if err != nil || p.Validate {
+			return c, err
+		}
+	} else if err := p.alone().validate(); err != nil {
+		return Configured{}, err
+	}
+	mode := store.ConfigureReplace
+	switch {
+	case p.Existing:
+		mode = store.ConfigureExisting
+	case p.Merge:
+		mode = store.ConfigureMerge
+	}
+	row, before, created, err := e.db.Configure(ctx, name, p.row(), mode)
+	switch {
+	case errors.Is(err, store.ErrSourceNeedsWindow):
+		return Configured{}, fmt.Errorf("%w: queue %q takes ids from its records, which needs a deduplication window above 0", ErrInvalidConfig, name)
+	case errors.Is(err, store.ErrNotFound):
+		return Configured{}, unknownQueue(QueueRef{Name: name})
+	case err != nil:
+		return Configured{}, storeError("configure", err)
+	}
+	after := describeRow(row)
+	if q := e.catalog.cached(QueueRef{Name: name}); q != nil && q.topic == after.TopicID {
+		d := q.describe()
+		d.Options = after.Options
+		q.desc.Store(&d)
+	}
+	return Configured{Queue: after, Before: describeRow(before).Options, Created: created}, nil
+}
+
+// alone is the patch on a new queue, but for what depends on two options: with
+// a merge, the stored one may be the other.
+func (p OptionsPatch) alone() QueueOptions {
+	o := p.Apply(DefaultOptions(), DefaultOptions())
+	if p.Merge && p.DedupSource == nil {
+		o.DedupSource = DedupSourceNone
+	}
+	if p.Merge && p.DedupWindowSeconds == nil {
+		o.DedupWindowSeconds = DefaultDedupWindowSeconds
+	}
+	return o
+}
+
+// preview is what the patch makes of the queue as it is in the database now.
+func (e *Engine) preview(ctx context.Context, name string, p OptionsPatch) (Configured, error) {
+	rows, err := e.db.Queues(ctx, []string{name}, nil)
+	if err != nil {
+		return Configured{}, storeError("look up queue", err)
+	}
+	c := Configured{Queue: Queue{Name: name, Options: DefaultOptions()}, Created: len(rows) == 0}
+	if !c.Created {
+		c.Queue = describeRow(rows[0])
+	} else if p.Existing {
+		return Configured{}, unknownQueue(QueueRef{Name: name})
+	}
+	c.Before = c.Queue.Options
+	c.Queue.Options = p.Apply(c.Before, DefaultOptions())
+	return c, c.Queue.Options.validate()
+}
+
+// row is the patch in the ledger's words.
+func (p OptionsPatch) row() store.QueuePatch {
+	r := store.QueuePatch{
+		DedupWindowSeconds: p.DedupWindowSeconds, DedupSource: p.DedupSource, DedupMaxIDs: p.DedupMaxIDs,
+		MaxMessageBytes: p.MaxMessageBytes, RetentionMs: p.RetentionMs, RetentionBytes: p.RetentionBytes,
+		CompletedRetentionSeconds: p.CompletedRetentionSeconds, Configs: p.Configs,
+	}
+	if p.DedupMaxIDs != nil {
+		n := maxIDsRow(*p.DedupMaxIDs)
+		r.DedupMaxIDs = &n
+	}
+	if p.WindowFrom != "" {
+		from := string(p.WindowFrom)
+		r.WindowFrom = &from
+	}
+	return r
+}
+
+// row is the options in the ledger's words.
+func (o QueueOptions) row() store.QueueOptions {
+	return store.QueueOptions{
+		DedupWindowSeconds: o.DedupWindowSeconds, WindowFrom: string(o.WindowFrom),
+		DedupSource: o.DedupSource, DedupMaxIDs: maxIDsRow(o.DedupMaxIDs),
+		MaxMessageBytes: o.MaxMessageBytes, RetentionMs: o.RetentionMs, RetentionBytes: o.RetentionBytes,
+		CompletedRetentionSeconds: o.CompletedRetentionSeconds, Configs: o.Configs,
+	}
+}
+
+// describeOptions is row read back.
+func describeOptions(r store.QueueOptions) QueueOptions {
+	o := QueueOptions{
+		DedupWindowSeconds: r.DedupWindowSeconds, WindowFrom: WindowFrom(r.WindowFrom),
+		DedupSource: r.DedupSource, DedupMaxIDs: r.DedupMaxIDs,
+		MaxMessageBytes: r.MaxMessageBytes, RetentionMs: r.RetentionMs, RetentionBytes: r.RetentionBytes,
+		CompletedRetentionSeconds: r.CompletedRetentionSeconds, Configs: r.Configs,
+	}
+	if o.DedupMaxIDs == store.DedupMaxIDsNone {
+		o.DedupMaxIDs = 0
+	}
+	return o
+}
+
+func maxIDsRow(n int64) int64 {
+	if n == 0 {
+		return store.DedupMaxIDsNone
+	}
+	return n
+}

@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+//go:embed query/queue_configure.sql
+var queueConfigureSQL string
+
+// QueueOptions are the columns of a queue that its users choose, named as in the
+// table. A new one also needs its line in queue_options_set_1 and in QueuePatch.
+type QueueOptions struct {
+	DedupWindowSeconds        int    `json:"dedup_window_seconds"`
+	WindowFrom                string `json:"window_from"`   // "default", "configured" or "kafka"
+	DedupSource               string `json:"dedup_source"`  // of a Kafka record's id: "none", "key" or "header:NAME"
+	DedupMaxIDs               int64  `json:"dedup_max_ids"` // how many offsets back an id is known
+	MaxMessageBytes           int    `json:"max_message_bytes"`
+	RetentionMs               int64  `json:"retention_ms"`
+	RetentionBytes            int64  `json:"retention_bytes"`
+	CompletedRetentionSeconds int    `json:"completed_retention_seconds"`
+	// Configs are the topic configs set by name through Kafka, as text; never nil
+	// when read.
+	Configs map[string]string `json:"configs"`
+}
+
+// DedupMaxIDsNone as QueueOptions.DedupMaxIDs sets no limit.
+const DedupMaxIDsNone = math.MaxInt64
+
+// DefaultQueueOptions are the table's defaults: the options of a native queue
+// nobody configured.
+func DefaultQueueOptions() QueueOptions {
+	return QueueOptions{
+		DedupWindowSeconds: 3600,
+		WindowFrom:         "default",
+		DedupSource:        "none",
+		DedupMaxIDs:        DedupMaxIDsNone,
+		MaxMessageBytes:    1048588, // Kafka's max.message.bytes
+		RetentionMs:        -1,      // everything is kept
+		RetentionBytes:     -1,
+		Configs:            map[string]string{},
+	}
+}
+
+// QueuePatch says what Configure changes; nil leaves an option out.
+type QueuePatch struct {
+	DedupWindowSeconds        *int    `json:"dedup_window_seconds,omitempty"`
+	WindowFrom                *string `json:"window_from,omitempty"`
+	DedupSource               *string `json:"dedup_source,omitempty"`
+	DedupMaxIDs               *int64  `json:"dedup_max_ids,omitempty"`
+	MaxMessageBytes           *int    `json:"max_message_bytes,omitempty"`
+	RetentionMs               *int64  `json:"retention_ms,omitempty"`
+	RetentionBytes            *int64  `json:"retention_bytes,omitempty"`
+	CompletedRetentionSeconds *int    `json:"completed_retention_seconds,omitempty"`
+	// Configs sets topic configs by name; a nil value takes one away.
+	Configs map[string]*string `json:"-"`
+}
+
+// ErrSourceNeedsWindow: a source of record ids without a window to look for them in.
+var ErrSourceNeedsWindow = errors.New("source of record ids without a deduplication window")
+
+// ConfigureMode says what becomes of options that a patch leaves out, and of
+// a queue that does not exist.
+type ConfigureMode int
+
+// The modes of Configure.
+const (
+	ConfigureReplace  ConfigureMode = iota // left out: back to the default; a missing queue is created
+	ConfigureMerge                         // left out: kept; a missing queue is created
+	ConfigureExisting                      // left out: kept; a missing queue is ErrNotFound
+)
+
+// Configure applies a patch under the queue's row lock. It returns the row after,
+// the row before (the defaults of a new queue) and whether the queue is new. A
+// window counts as configured where the patch does not say where it is from.
+func (db *DB) Configure(ctx context.Context, name string, p QueuePatch, mode ConfigureMode) (after, before QueueRow, created bool, err error) {
+	if p.DedupWindowSeconds != nil && p.WindowFrom == nil {
+		configured := "configured"
+		p.WindowFrom = &configured
+	}
+	options, err := json.Marshal(p)
+	if err == nil && mode == ConfigureReplace {
+		d := DefaultQueueOptions()
+		if err = json.Unmarshal(options, &d); err == nil {
+			options, err = json.Marshal(d)
+		}
+	}
+	if err != nil {
+		return QueueRow{}, QueueRow{}, false, fmt.Errorf("configure queue: %w", err)
+	}
+	if p.Configs == nil {
+		p.Configs = map[string]*string{}
+	}
+	type change struct {
+		after, before QueueRow
+		created       bool
+	}
+	scan := func(row pgx.CollectableRow) (c change, err error) {
+		err = row.Scan(&c.after, &c.before, &c.created)
+		return c, err
+	}
+	c, err := only(writeRows(ctx, db, db.admin, "configure queue", scan, queueConfigureSQL,
+		name, mode != ConfigureExisting, json.RawMessage(options), mode == ConfigureReplace, p.Configs))
+	return c.after, c.before, c.created, optionsError(err)
+}
+
+// optionsError names the constraint of the table that options broke.
+func optionsError(err error) error {
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) && pe.ConstraintName == "queues_source_needs_window" {
+		return fmt.Errorf("%w: %w", ErrSourceNeedsWindow, err)
+	}
+	return err
+}

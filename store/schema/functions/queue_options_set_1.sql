@@ -1,0 +1,30 @@
+-- queue_options_set_1 writes the options of a queue's row: the one list of the
+-- columns that are options.
+--
+-- Promise: the row as it is afterwards, with a catalog version of its own.
+--
+-- Locks: the queue's row, which the caller holds, then the row of cluster (a
+-- leaf). Index: queues_pkey.
+CREATE FUNCTION queue_options_set_1(p_queue queues) RETURNS SETOF queues
+LANGUAGE plpgsql VOLATILE SECURITY INVOKER
+SET search_path FROM CURRENT
+AS $$
+DECLARE
+    v_version bigint;
+BEGIN
+    UPDATE cluster SET catalog_version = catalog_version + 1 RETURNING catalog_version INTO v_version;
+    RETURN QUERY UPDATE queues SET
+        dedup_window_seconds = p_queue.dedup_window_seconds,
+        window_from = p_queue.window_from,
+        dedup_source = p_queue.dedup_source,
+        dedup_max_ids = p_queue.dedup_max_ids,
+        max_message_bytes = p_queue.max_message_bytes,
+        retention_ms = p_queue.retention_ms,
+        retention_bytes = p_queue.retention_bytes,
+        completed_retention_seconds = p_queue.completed_retention_seconds,
+        configs = p_queue.configs,
+        version = v_version
+     WHERE id = p_queue.id
+    RETURNING *;
+END
+$$;
