@@ -471,9 +471,24 @@ func TestBudgetServesInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		impatient, cancel := context.WithCancelCause(ctx)
-		go cancel(queen.ErrOverloaded)
-		if _, err := b.take(impatient, 6); !errors.Is(err, queen.ErrOverloaded) {
+		gaveUp := make(chan error)
+		go func() {
+			_, err := b.take(impatient, 6)
+			gaveUp <- err
+		}()
+		synctest.Wait()
+		order = nil
+		take("small", 1)
+		if len(order) != 0 {
+			t.Error("the small one overtook the large one")
+		}
+		cancel(queen.ErrOverloaded)
+		if err := <-gaveUp; !errors.Is(err, queen.ErrOverloaded) {
 			t.Errorf("take: %v", err)
+		}
+		synctest.Wait()
+		if len(order) != 1 {
+			t.Error("the small one still waits behind one that gave up")
 		}
 	})
 }

@@ -168,6 +168,30 @@ func TestSessionOfRecreatedTopicForgetsIt(t *testing.T) {
 	}
 }
 
+// The end of an error is news, even where nothing else has changed.
+func TestSessionTellsTheEndOfAnError(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.fake.topic("t", 1)
+	d.put("t", 0, "a")
+	c := d.dial()
+	first := fetchRequest(11, "t", 1, 0)
+	first.SessionEpoch = 0
+	id := ask[*kmsg.FetchResponse](c, first).SessionID
+	for i, epoch := range []int32{6, 7, 7} { // fenced, the right one, no news
+		req := fetchRequest(11, "t", 1, 0)
+		req.SessionID, req.SessionEpoch = id, int32(i+1)
+		req.Topics[0].Partitions[0].CurrentLeaderEpoch = epoch
+		got := ask[*kmsg.FetchResponse](c, req)
+		if want := []int{1, 1, 0}[i]; len(got.Topics) != want {
+			t.Fatalf("fetch %d at epoch %d: %d topics, want %d", i, epoch, len(got.Topics), want)
+		}
+		if want := []int16{74, 0, 0}[i]; len(got.Topics) > 0 && fetched(got).ErrorCode != want {
+			t.Errorf("fetch %d at epoch %d: code %d, want %d", i, epoch, fetched(got).ErrorCode, want)
+		}
+	}
+}
+
 // A partition with much to read does not keep the others' turn.
 func TestSessionTurnsPartitions(t *testing.T) {
 	t.Parallel()

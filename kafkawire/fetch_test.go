@@ -260,6 +260,12 @@ func TestFetchErrorsAreAnsweredAtOnce(t *testing.T) {
 		f("no id", 13, 100, func(t *kmsg.FetchRequestTopic) { t.TopicID = [16]byte{} })
 		f("an old epoch", 12, 74, func(t *kmsg.FetchRequestTopic) { t.Partitions[0].CurrentLeaderEpoch = 6 })
 		f("a future epoch", 12, 75, func(t *kmsg.FetchRequestTopic) { t.Partitions[0].CurrentLeaderEpoch = 8 })
+		mixed := fetchRequest(12, "t", 0, 30*time.Second) // one that would wait, one refused by the door
+		mixed.Topics = append(mixed.Topics, mixed.Topics[0])
+		mixed.Topics[1].Topic = "not legal!"
+		if got := ask[*kmsg.FetchResponse](c, mixed); got.Topics[0].Partitions[0].ErrorCode != 0 || got.Topics[1].Partitions[0].ErrorCode != 3 {
+			t.Errorf("mixed: %+v", got.Topics)
+		}
 		d.fake.setFail(queen.ErrUnavailable)
 		f("no database", 12, 6, func(*kmsg.FetchRequestTopic) {})
 		if took := time.Since(began); took != 0 {

@@ -76,15 +76,29 @@ func TestHostileBytesCannotFloodTheLog(t *testing.T) {
 // A declared size costs nothing until its bytes come. It runs alone, since it
 // reads what the whole process allocates.
 func TestDeclaredSizeIsNotAllocated(t *testing.T) {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, err := readBody(bytes.NewReader(make([]byte, 10)), 100<<20)
-	runtime.ReadMemStats(&after)
-	if err == nil {
-		t.Error("a frame cut short was read")
+	for _, sent := range []int{10, frameStep + 10} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := readBody(bytes.NewReader(make([]byte, sent)), 100<<20)
+		runtime.ReadMemStats(&after)
+		if err == nil {
+			t.Error("a frame cut short was read")
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 5*frameStep {
+			t.Errorf("%d bytes of a 100 MiB frame allocated %d bytes", sent, n)
+		}
 	}
-	if n := after.TotalAlloc - before.TotalAlloc; n > 4*frameStep {
-		t.Errorf("10 bytes of a 100 MiB frame allocated %d bytes", n)
+}
+
+func TestProduceOfTooManyPartitionsCloses(t *testing.T) {
+	t.Parallel()
+	d := open(t, func(c *Config) { c.ElementsMax = 1 })
+	d.fake.topic("t", 1)
+	c := d.dial()
+	c.send(produceRequest(9, -1, "t", batch(nil, record{value: "x"}))) // a topic and a partition
+	c.closed()
+	if log := d.logs.String(); !strings.Contains(log, "more than 1 partitions") {
+		t.Errorf("the log does not say why: %s", log)
 	}
 }
 
