@@ -1,0 +1,75 @@
+package store_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"queenmq/store"
+	"queenmq/store/storetest"
+)
+
+// BenchmarkAppend compares one call of append with a bare insert of the same
+// bytes into a table of the same shape, on the same server, eight writers.
+func BenchmarkAppend(b *testing.B) {
+	for _, size := range []int{1 << 10, 25 << 10, 256 << 10, 1 << 20} {
+		data := make([]byte, size)
+		_, _ = rand.Read(data)
+		for _, how := range []string{"bare", "append", "dedup"} {
+			b.Run(fmt.Sprintf("size=%d/how=%s", size, how), func(b *testing.B) {
+				cfg := storetest.Config(b)
+				cfg.WriteConns = 8
+				db := storetest.OpenConfig(b, cfg)
+				pool := storetest.Pool(b, db)
+				if _, err := pool.Exec(b.Context(), `CREATE TABLE bare (a bigint, b bigint, data bytea NOT NULL, PRIMARY KEY (a, b));
+					ALTER TABLE bare ALTER COLUMN data SET STORAGE EXTERNAL`); err != nil {
+					b.Fatal(err)
+				}
+				parts := make([]int64, 8)
+				for i := range parts {
+					_, p, err := db.EnsurePartition(b.Context(), "q", fmt.Sprint(i))
+					if err != nil {
+						b.Fatal(err)
+					}
+					parts[i] = p.ID
+				}
+				var writer atomic.Int64
+				b.SetBytes(int64(size))
+				b.ReportAllocs()
+				b.SetParallelism(4) // times GOMAXPROCS
+				b.ResetTimer()
+				b.RunParallel(func(pb *testing.PB) {
+					w := writer.Add(1) - 1
+					next, n := int64(0), int64(0)
+					for pb.Next() {
+						n++
+						if how == "bare" {
+							if _, err := pool.Exec(b.Context(), `INSERT INTO bare VALUES ($1, $2, $3)`, w, n, data); err != nil {
+								b.Error(err)
+							}
+							continue
+						}
+						s := store.Segment{
+							Partition: parts[w%8], Epoch: db.Incarnation().Epoch, Known: next, Window: 3600, Verified: next - 1,
+							IDHi: w<<40 | 7<<12, IDLo: n << 20, Header: make([]byte, 24+32), Data: data,
+							Parts: []store.Part{{Bytes: int32(size), Batches: 1, Span: 100, Records: 100, Producer: -1}},
+						}
+						if how == "dedup" {
+							s.Hashes = make([][16]byte, 100)
+							for i := range s.Hashes {
+								s.Hashes[i] = hash(int(n)*100 + i)
+							}
+						}
+						r, err := db.Append(b.Context(), []store.Segment{s}, true)
+						if err != nil || r[0].Status != store.SegmentStored {
+							b.Error(err, r)
+							return
+						}
+						next = r[0].Next
+					}
+				})
+			})
+		}
+	}
+}
