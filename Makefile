@@ -13,6 +13,7 @@ COUNT    ?= 10
 BENCH    ?= .
 # Packages whose tests need no database.
 SHORT    := ./cmd ./dedup/... ./kafkawire/... ./queen/httpapi/...
+RACE     ?= ./dedup/... ./kafkawire/... ./queen/... ./store
 
 .PHONY: help
 help:
@@ -33,16 +34,24 @@ test: ## all tests, set-up included (PKG=./store/...)
 	$(GO) test $(PKG)
 
 .PHONY: race
-race: ## all tests under the race detector (PKG=./store/...)
-	@.ci/need postgresql kcat jq curl gcc
-	$(GO) test -race $(PKG)
+race: ## the tests of our packages under the race detector; compat runs the binary, which it does not see
+	@.ci/need postgresql gcc
+	$(GO) test -race $(RACE)
 
 .PHONY: short
 short: ## the tests that need no database
 	$(GO) test $(SHORT)
 
 .PHONY: check
-check: fmt-check vet lint test race ## the gate: run before every push
+check: test gate ## the gate: run before every push
+
+.PHONY: gate
+gate: fmt-check vet lint tidy race ## all of check but the tests themselves
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=5s
+
+.PHONY: tidy
+tidy: ## go.mod and go.sum name what is used, and nothing else
+	$(GO) mod tidy -diff
 
 .PHONY: fmt
 fmt: $(GOBIN)/golangci-lint ## format all Go files
