@@ -72,6 +72,10 @@ func TestBadRequestsAreNamed(t *testing.T) {
 		"configure: namespace":  {"POST", "/api/v1/configure", `{"queue":"q","namespace":"n"}`, 400, "not_served", "namespace"},
 		"configure: null typo":  {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupWindow":null}}`, 400, "unknown_option", "options.dedupWindow"},
 		"configure: lease time": {"POST", "/api/v1/configure", `{"queue":"q","options":{"leaseTime":60}}`, 400, "not_served", "options.leaseTime: only 300"},
+		"configure: source":     {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupSource":1}}`, 400, "invalid_request", "options.dedupSource"},
+		"configure: max ids":    {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupMaxIds":-1}}`, 400, "invalid_request", "options.dedupMaxIds"},
+		"configure: kept bytes": {"POST", "/api/v1/configure", `{"queue":"q","options":{"retentionBytes":-2}}`, 400, "invalid_request", "options.retentionBytes"},
+		"configure: completed":  {"POST", "/api/v1/configure", `{"queue":"q","options":{"completedRetentionSeconds":0.5}}`, 400, "invalid_request", "options.completedRetentionSeconds"},
 		"configure: size":       {"POST", "/api/v1/configure", `{"queue":"q","options":{"maxMessageBytes":0}}`, 400, "invalid_request", "from 1"},
 
 		"fetch: no entries": {"POST", "/api/v1/fetch", `{}`, 400, "invalid_request", "entries is missing"},

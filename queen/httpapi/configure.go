@@ -13,14 +13,13 @@ const secondsMax = math.MaxInt32
 // the value that promises nothing is taken: the published clients send all of
 // them, set or not.
 var stillOptions = map[string]string{
-	"leaseTime":                 "300",
-	"retryLimit":                "3",
-	"priority":                  "0",
-	"delayedProcessing":         "0",
-	"windowBuffer":              "0",
-	"maxSize":                   "0",
-	"completedRetentionSeconds": "0",
-	"encryptionEnabled":         "false",
+	"leaseTime":         "300",
+	"retryLimit":        "3",
+	"priority":          "0",
+	"delayedProcessing": "0",
+	"windowBuffer":      "0",
+	"maxSize":           "0",
+	"encryptionEnabled": "false",
 }
 
 // configureBody is a configure request as read.
@@ -78,15 +77,18 @@ func (c *configureBody) reset(got *queen.Configured) []string {
 	}
 	var keys []string
 	was, is := &got.Before, &got.Queue.Options
-	if c.patch.DedupWindowSeconds == nil && was.DedupWindowSeconds != is.DedupWindowSeconds {
-		keys = append(keys, "dedupWindowSeconds")
+	note := func(left, changed bool, key string) {
+		if left && changed {
+			keys = append(keys, key)
+		}
 	}
-	if c.patch.MaxMessageBytes == nil && was.MaxMessageBytes != is.MaxMessageBytes {
-		keys = append(keys, "maxMessageBytes")
-	}
-	if c.patch.RetentionMs == nil && was.RetentionMs != is.RetentionMs {
-		keys = append(keys, "retentionSeconds")
-	}
+	note(c.patch.DedupWindowSeconds == nil, was.DedupWindowSeconds != is.DedupWindowSeconds, "dedupWindowSeconds")
+	note(c.patch.DedupSource == nil, was.DedupSource != is.DedupSource, "dedupSource")
+	note(c.patch.DedupMaxIDs == nil, was.DedupMaxIDs != is.DedupMaxIDs, "dedupMaxIds")
+	note(c.patch.MaxMessageBytes == nil, was.MaxMessageBytes != is.MaxMessageBytes, "maxMessageBytes")
+	note(c.patch.RetentionMs == nil, was.RetentionMs != is.RetentionMs, "retentionSeconds")
+	note(c.patch.RetentionBytes == nil, was.RetentionBytes != is.RetentionBytes, "retentionBytes")
+	note(c.patch.CompletedRetentionSeconds == nil, was.CompletedRetentionSeconds != is.CompletedRetentionSeconds, "completedRetentionSeconds")
 	return keys
 }
 
@@ -137,9 +139,13 @@ func (c *configureBody) option(r *reader, name string) error {
 	}
 	switch name {
 	case "dedupWindowSeconds":
-		n, err := r.integer(0, secondsMax)
-		c.patch.DedupWindowSeconds = ptr(int(n))
+		return takeInteger(r, 0, secondsMax, &c.patch.DedupWindowSeconds)
+	case "dedupSource":
+		v, err := r.str()
+		c.patch.DedupSource = ptr(string(v))
 		return err
+	case "dedupMaxIds":
+		return takeInteger(r, 0, math.MaxInt64, &c.patch.DedupMaxIDs)
 	case "retentionSeconds":
 		n, err := r.integer(0, secondsMax)
 		if n == 0 {
@@ -148,10 +154,12 @@ func (c *configureBody) option(r *reader, name string) error {
 			c.patch.RetentionMs = ptr(n * 1000)
 		}
 		return err
+	case "retentionBytes":
+		return takeInteger(r, -1, math.MaxInt64, &c.patch.RetentionBytes)
+	case "completedRetentionSeconds":
+		return takeInteger(r, 0, secondsMax, &c.patch.CompletedRetentionSeconds)
 	case "maxMessageBytes":
-		n, err := r.integer(1, math.MaxInt32)
-		c.patch.MaxMessageBytes = ptr(int(n))
-		return err
+		return takeInteger(r, 1, math.MaxInt32, &c.patch.MaxMessageBytes)
 	}
 	if !knownOption(name) {
 		return refuse("unknown_option", "is not an option")
@@ -165,11 +173,19 @@ func (c *configureBody) option(r *reader, name string) error {
 
 func knownOption(name string) bool {
 	switch name {
-	case "dedupWindowSeconds", "retentionSeconds", "maxMessageBytes":
+	case "dedupWindowSeconds", "dedupSource", "dedupMaxIds", "retentionSeconds", "retentionBytes",
+		"completedRetentionSeconds", "maxMessageBytes":
 		return true
 	}
 	_, still := stillOptions[name]
 	return still
+}
+
+// takeInteger reads a whole number into an option.
+func takeInteger[T int | int64](r *reader, least, most int64, into **T) error {
+	n, err := r.integer(least, most)
+	*into = ptr(T(n))
+	return err
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -188,6 +204,10 @@ func appendOptions(b []byte, o *queen.QueueOptions) []byte {
 	b = appendInt(b, int64(o.DedupWindowSeconds))
 	b = append(b, `,"windowFrom":`...)
 	b = appendString(b, string(o.WindowFrom))
+	b = append(b, `,"dedupSource":`...)
+	b = appendString(b, o.DedupSource)
+	b = append(b, `,"dedupMaxIds":`...)
+	b = appendInt(b, o.DedupMaxIDs)
 	b = append(b, `,"maxMessageBytes":`...)
 	b = appendInt(b, int64(o.MaxMessageBytes))
 	b = append(b, `,"retentionSeconds":`...)
@@ -201,5 +221,9 @@ func appendOptions(b []byte, o *queen.QueueOptions) []byte {
 	b = appendInt(b, seconds)
 	b = append(b, `,"retentionMs":`...)
 	b = appendInt(b, o.RetentionMs)
+	b = append(b, `,"retentionBytes":`...)
+	b = appendInt(b, o.RetentionBytes)
+	b = append(b, `,"completedRetentionSeconds":`...)
+	b = appendInt(b, int64(o.CompletedRetentionSeconds))
 	return append(b, '}')
 }
