@@ -109,3 +109,39 @@ func (l *ledger) appendUndone(s store.Segment) store.SegmentResult {
 	}
 	return r
 }
+
+// TestRunsBeginAfterWhatWasPurged sorts a partition whose oldest rows, and
+// those after its newest run, had been purged before anybody sorted them.
+func TestRunsBeginAfterWhatWasPurged(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	next := 0
+	write := func(n int) {
+		t.Helper()
+		for range n {
+			l.append(l.db, l.segment(0, 3600, next))
+			next++
+		}
+	}
+	purgeAll := func() { // but the newest row
+		t.Helper()
+		l.exec(`UPDATE log_txns SET created_at = created_at - interval '2 hours'`)
+		if _, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 1000, 900, 86400); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range 2 {
+		write(15)
+		purgeAll()
+		first := next
+		write(20)
+		if did, err := store.BuildRunOf(l.db, t.Context(), l.parts[0], 20, 8, 1); err != nil || !did {
+			t.Fatalf("round %d: built %v, %v; want a run", round, did, err)
+		}
+		for id := first; id < next; id++ {
+			if r := l.appendUndone(l.segment(0, 3600, id)); r.Status != store.SegmentDuplicates || r.Dups[0].Offset != int64(id) {
+				t.Fatalf("round %d: id %d: status %d, %+v; want a duplicate of offset %d", round, id, r.Status, r.Dups, id)
+			}
+		}
+	}
+}

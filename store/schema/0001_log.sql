@@ -106,8 +106,8 @@ ALTER TABLE log_txns ALTER COLUMN hashes SET STORAGE EXTERNAL;
 CREATE INDEX log_txns_ids ON log_txns (partition_id, id_hi);
 
 -- Sorted runs of the sidecar's hashes, so that a probe of a large span need not
--- read it. Derived: dropping them changes no verdict, only its cost. The runs of
--- a partition follow one another without a gap.
+-- read it. Derived: dropping them changes no verdict, only its cost. Between the
+-- runs of a partition lies nothing but what was purged.
 CREATE TABLE log_runs (
     partition_id bigint  NOT NULL,
     last_offset  bigint  NOT NULL,

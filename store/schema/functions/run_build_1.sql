@@ -52,7 +52,7 @@ BEGIN
                          WHERE t.partition_id = p_partition AND t.end_offset > v_last AND t.end_offset <= v_to
                            AND u.h <> c_nil) i) e
          GROUP BY e.block;
-        INSERT INTO log_runs VALUES (p_partition, v_to, LEAST(v_first, v_last + 1), 0, v_ids);
+        INSERT INTO log_runs VALUES (p_partition, v_to, v_first, 0, v_ids);
         RETURN true;
     END IF;
 
