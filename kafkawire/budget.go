@@ -6,6 +6,46 @@ import (
 	"sync"
 )
 
+// room bounds the frames in flight, over all connections, in two parts, so that
+// heartbeats and fetches get through while somebody sends 100 MiB slowly.
+type room struct {
+	small, large *budget
+}
+
+// share is what a frame holds of the room.
+type share struct {
+	small, large int64
+}
+
+// largePiece is the size above which a piece needs the larger part.
+const largePiece = 1 << 20
+
+func newRoom(size int64) *room {
+	return &room{small: newBudget(size / 5), large: newBudget(size - size/5)}
+}
+
+// take adds n bytes to what s holds, or waits for them, or for ctx. A frame with
+// all of a part has enough of it.
+func (r *room) take(ctx context.Context, s *share, n int64) error {
+	part, held := r.small, &s.small
+	if n > largePiece {
+		part, held = r.large, &s.large
+	}
+	took, err := part.take(ctx, min(n, part.size-*held))
+	*held += took
+	return err
+}
+
+// keep gives back what s holds above n bytes.
+func (r *room) keep(s *share, n int64) {
+	excess := max(0, s.small+s.large-n)
+	large := min(excess, s.large)
+	small := min(excess-large, s.small)
+	s.large, s.small = s.large-large, s.small-small
+	r.large.give(large)
+	r.small.give(small)
+}
+
 // budget is a bound on bytes shared by all connections. Takers are served in
 // the order they came, so that a large one is not starved by small ones.
 type budget struct {

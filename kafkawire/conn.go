@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"queenmq/queen"
 )
 
 // request is one decoded frame.
@@ -24,7 +26,7 @@ type request struct {
 	correlationID int32
 	clientID      string       // empty where the client sent null
 	body          kmsg.Request // its byte fields alias the frame, which is dropped with the reply
-	bytes         int64        // to be given back to the budget when the reply is written
+	share         share        // of the server's room, given back when the reply is written
 }
 
 // answer waits for a request's reply. A nil response without an error writes
@@ -178,20 +180,13 @@ func (c *conn) readRequest() (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Decoding can cost more than the frame; see api.expands.
-	wait, stop := context.WithTimeoutCause(c.ctx, cfg.InFlightWait, errors.New("no room for a frame: InFlightBytesMax reached"))
-	took, err := c.srv.budget.take(wait, int64(p.size)*a.expands)
-	stop()
+	var held share
+	req, err := c.readRest(p, a, &held)
 	if err != nil {
-		c.srv.noise.log(c.log, "closed a connection", "reason", err)
+		c.srv.room.keep(&held, 0)
 		return nil, err
 	}
-	req, err := c.readRest(p, a)
-	if err != nil {
-		c.srv.budget.give(took)
-		return nil, err
-	}
-	req.bytes = took
+	req.share = held
 	return req, nil
 }
 
@@ -231,22 +226,48 @@ func (c *conn) readDeadline(d time.Duration) error {
 	return nil
 }
 
-func (c *conn) readRest(p prefix, a *api) (*request, error) {
+// readRest reads a frame behind its prefix. Room is taken as bytes come: a
+// declared size alone keeps nobody else out.
+func (c *conn) readRest(p prefix, a *api, held *share) (*request, error) {
 	n := int(p.size) - (prefixBytes - 4)
 	cfg := &c.srv.cfg
-	if err := c.readDeadline(cfg.FrameTimeout + time.Duration(n/cfg.FrameRateMin)*time.Second); err != nil {
-		return nil, err
+	step := func(next int) error {
+		if err := c.take(held, int64(next)); err != nil {
+			return err
+		}
+		return c.readDeadline(cfg.FrameTimeout + time.Duration(next/cfg.FrameRateMin)*time.Second)
 	}
-	frame, err := readBody(c.in, n)
+	frame, err := readBody(c.in, n, step)
 	if err != nil {
 		return nil, cutShort(err)
 	}
+	// Decoding can cost more than the frame; see api.expands. Half of the room is
+	// enough for any, or two that hold their frames would wait for each other.
+	if err := c.take(held, min(int64(n)*(a.expands-1), c.srv.room.large.size/2)); err != nil {
+		return nil, err
+	}
 	return a.decode(p, frame, cfg)
+}
+
+// errNoRoom is why a frame was not read although nothing is wrong with it.
+var errNoRoom = errors.New("no room for a frame: InFlightBytesMax reached")
+
+// take waits for room for n more bytes.
+func (c *conn) take(held *share, n int64) error {
+	ctx, stop := context.WithTimeoutCause(c.ctx, c.srv.cfg.InFlightWait, errNoRoom)
+	defer stop()
+	err := c.srv.room.take(ctx, held, n)
+	if errors.Is(err, errNoRoom) {
+		c.srv.noise.log(c.log, "closed a connection", "reason", err)
+	}
+	return err
 }
 
 // cutShort words the end of the stream, or of patience, inside a frame.
 func cutShort(err error) error {
 	switch {
+	case errors.Is(err, errNoRoom), errors.Is(err, errHangUp), errors.Is(err, queen.ErrClosing):
+		return err
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w in the middle of a frame", errHangUp)
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -321,18 +342,13 @@ func (c *conn) release(r *reply) {
 	if r.wait == nil {
 		c.serial.Add(-1)
 	}
-	c.srv.budget.give(r.req.bytes)
+	c.keep(r.req, 0)
 	c.open.Add(-1)
 }
 
-// keep gives back what r took from the budget above n. For handlers, which run
-// in the write loop.
-func (c *conn) keep(r *request, n int64) {
-	if n < r.bytes {
-		c.srv.budget.give(r.bytes - n)
-		r.bytes = n
-	}
-}
+// keep gives back what r holds of the room above n bytes. Handlers that wait call
+// it; like them, it runs in the write loop.
+func (c *conn) keep(r *request, n int64) { c.srv.room.keep(&r.share, n) }
 
 func (c *conn) write(req *request, resp kmsg.Response) error {
 	w := splicer{b: c.out[:0]}

@@ -3,6 +3,7 @@ package kafkawire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -153,8 +154,10 @@ func TestHangUpEndsWaits(t *testing.T) {
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("it took %v", waited)
 		}
-		if d.budget.free != d.budget.size {
-			t.Errorf("%d bytes were not given back", d.budget.size-d.budget.free)
+		for _, b := range []*budget{d.room.small, d.room.large} {
+			if b.free != b.size {
+				t.Errorf("%d bytes were not given back", b.size-b.free)
+			}
 		}
 	})
 }
@@ -372,17 +375,96 @@ func TestFramesInFlightAreBounded(t *testing.T) {
 	})
 }
 
+// Frames that only claim to be large, or that come slowly, keep nobody out.
+func TestLargeFramesUnderWayLeaveRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t, func(c *Config) { c.InFlightBytesMax = 5 << 20 })
+		d.fake.topic("t", 1)
+		start := []byte("\x06\x40\x00\x00\x00\x00\x00\x09\x00\x00\x00\x01") // a Produce of 100 MiB
+		began := time.Now()
+		for range 8 {
+			c := d.dial()
+			if _, err := c.conn.Write(start); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slow := d.dial()
+		if _, err := slow.conn.Write(append(start, make([]byte, 2<<20)...)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if free := d.room.large.free; free != 0 {
+			t.Fatalf("large frames left %d bytes to other large ones, the test means nothing", free)
+		}
+		ask[*kmsg.MetadataResponse](d.dial(), at(kmsg.NewPtrMetadataRequest(), 9))
+		ask[*kmsg.ProduceResponse](d.dial(), produceRequest(9, -1, "t", batch(nil, record{value: strings.Repeat("x", 300<<10)})))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the others waited %v", took)
+		}
+		<-time.After(15 * time.Second) // the claims have had their ten seconds
+		synctest.Wait()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if n := len(d.conns); n != 3 {
+			t.Errorf("%d connections are left, want the slow one and the two that asked", n)
+		}
+	})
+}
+
+func TestRequestIsChargedWithItsDecoding(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	held := make(chan share, 1)
+	d.apis[60].handle = func(_ *conn, _ context.Context, r *request) (kmsg.Response, error) {
+		held <- r.share
+		return r.body.ResponseKind(), nil
+	}
+	c := d.dial()
+	req := at(kmsg.NewPtrDescribeClusterRequest(), 0)
+	ask[*kmsg.DescribeClusterResponse](c, req)
+	n := int64(len(c.fmt.AppendRequest(nil, req, 1)) - prefixBytes)
+	if got := <-held; got != (share{small: n * expandsMax}) {
+		t.Errorf("a frame of %d bytes holds %+v, want %d times as much", n, got, expandsMax)
+	}
+}
+
+// Two frames whose decoding may take all the room there is are served all the same.
+func TestDecodingNeverWaitsForItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t)
+		req := metadataRequest(9, false)
+		for i := range 9000 {
+			req.Topics = append(req.Topics, metadataRequest(9, false, fmt.Sprintf("%0200d", i)).Topics...)
+		}
+		began := time.Now()
+		first, second := d.dial(), d.dial()
+		first.send(req)
+		second.send(req)
+		first.receive(req, 1)
+		second.receive(req, 1)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("answered after %v", took)
+		}
+	})
+}
+
 // Idle consumers must not keep producers out.
 func TestWaitingFetchesTakeLittleOfTheBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := open(t, func(c *Config) { c.InFlightBytesMax = 64 << 10 })
+		d := open(t, func(c *Config) { c.InFlightBytesMax = 400 << 10 })
 		d.fake.topic("quiet", 1)
 		d.fake.topic("t", 1)
+		began := time.Now()
 		for range 50 {
 			d.dial().send(fetchRequest(11, "quiet", 0, time.Minute))
 		}
 		ask[*kmsg.ProduceResponse](d.dial(), produceRequest(9, -1, "t", batch(nil, record{value: strings.Repeat("x", 16<<10)})))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the producer waited %v", took)
+		}
 	})
 }
 

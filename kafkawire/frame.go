@@ -19,9 +19,9 @@ import (
 // table gives the size limit of this very request.
 const prefixBytes = 12
 
-// frameStep is how much of a large frame is allocated ahead of its bytes, so
-// that a declared size costs its sender as much as it costs us.
-const frameStep = 1 << 20
+// frameStep is how much of a frame is believed before its bytes come, so that a
+// declared size costs its sender as much as it costs us.
+const frameStep = 64 << 10
 
 var (
 	// errHangUp: the peer closed the connection between two frames.
@@ -71,24 +71,31 @@ func checkSize(b [4]byte, bytesMax int) error {
 	return nil
 }
 
-// readBody reads the n bytes after the prefix.
-func readBody(r io.Reader, n int) ([]byte, error) {
-	if n <= frameStep {
-		b := make([]byte, n)
-		_, err := io.ReadFull(r, b)
+// readBody reads the n bytes after the prefix. Before each step of them it calls
+// step with how many they are; a large frame comes in several, the second of
+// which is the rest.
+func readBody(r io.Reader, n int, step func(next int) error) ([]byte, error) {
+	first := min(n, frameStep)
+	if err := step(first); err != nil {
+		return nil, err
+	}
+	b := make([]byte, first)
+	if _, err := io.ReadFull(r, b); err != nil || first == n {
 		return b, err
 	}
-	b := make([]byte, frameStep)
-	for have := 0; ; {
-		m, err := io.ReadFull(r, b[have:])
-		have += m
-		if err != nil || have == n {
-			return b, err
-		}
-		grown := make([]byte, min(n, 2*have))
-		copy(grown, b)
-		b = grown
+	if err := step(n - first); err != nil {
+		return nil, err
 	}
+	for have := first; have < n; {
+		grown := make([]byte, min(n, max(largePiece, 2*have)))
+		copy(grown, b)
+		m, err := io.ReadFull(r, grown[have:])
+		if err != nil {
+			return nil, err
+		}
+		b, have = grown, have+m
+	}
+	return b, nil
 }
 
 // parseHeader takes the rest of the request header off b.

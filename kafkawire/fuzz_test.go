@@ -41,8 +41,10 @@ func FuzzFrame(f *testing.F) {
 		if err := d.Shutdown(ctx); err != nil {
 			t.Fatalf("the connection did not end: %v", err)
 		}
-		if d.budget.free != d.budget.size {
-			t.Errorf("%d bytes were not given back", d.budget.size-d.budget.free)
+		for _, b := range []*budget{d.room.small, d.room.large} {
+			if b.free != b.size {
+				t.Errorf("%d bytes were not given back", b.size-b.free)
+			}
 		}
 		if bytes.Contains([]byte(d.logs.String()), []byte("BUG:")) {
 			t.Error(d.logs.String())

@@ -37,8 +37,8 @@ func (c *conn) guard(group string) int16 {
 // unload gives the room of a request's frame back before a wait that may be
 // long: the frames that end the wait need it. Nothing may alias the frame any more.
 func (c *conn) unload(r *request) {
-	c.srv.budget.give(r.bytes)
-	r.bytes, r.body = 0, nil
+	c.keep(r, 0)
+	r.body = nil
 }
 
 // interrupted turns the end of a wait into an answer if somebody is left to

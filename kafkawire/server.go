@@ -36,8 +36,9 @@ type Config struct {
 	// ElementsMax bounds the partitions named by one Produce request; one with
 	// more closes the connection; default 100,000.
 	ElementsMax int
-	// InFlightBytesMax bounds the frames being served, over all connections; a
-	// reader waits InFlightWait for room, then its connection is closed; default 128 MiB.
+	// InFlightBytesMax bounds the frames being read and served, over all
+	// connections; four fifths of it are for those above 1 MiB. A reader waits
+	// InFlightWait for room, then its connection is closed; default 128 MiB.
 	InFlightBytesMax int64
 	// InFlightWait is how long a reader waits for room; default 30 s.
 	InFlightWait time.Duration
@@ -150,7 +151,7 @@ type Server struct {
 	engine Engine
 	log    *slog.Logger
 	apis   map[int16]*api // immutable after New
-	budget *budget
+	room   *room
 	noise  *sampler // bounds the lines hostile bytes can write
 
 	creations creations
@@ -181,7 +182,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		engine:    cfg.Engine,
 		log:       cfg.Logger,
 		apis:      make(map[int16]*api),
-		budget:    newBudget(cfg.InFlightBytesMax),
+		room:      newRoom(cfg.InFlightBytesMax),
 		noise:     newSampler(10, time.Minute),
 		sessions:  newSessionCache(cfg.SessionsMax, cfg.SessionPartitionsMax),
 		listeners: make(map[net.Listener]struct{}),
