@@ -116,6 +116,7 @@ func (c Config) validate() error {
 type DB struct {
 	cfg                Config
 	write, read, admin *pgxpool.Pool
+	longs              chan struct{} // holds one per long call under way, see long
 
 	// resets counts how often the idle connections were dropped; a connection
 	// remembers the count it was opened under, so that each loss resets once.
@@ -134,7 +135,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	db := &DB{cfg: cfg}
+	db := &DB{cfg: cfg, longs: make(chan struct{}, max(1, cfg.AdminConns-1))}
 	for _, p := range []struct {
 		pool  **pgxpool.Pool
 		conns int

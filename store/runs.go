@@ -30,28 +30,12 @@ func (db *DB) BuildRun(ctx context.Context, partition int64) (bool, error) {
 	return db.buildRun(ctx, partition, RunIDs, RunFanout, RunLevelMax)
 }
 
-func (db *DB) buildRun(ctx context.Context, partition int64, ids, fanout, levelMax int) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, runBuildTimeout)
-	defer cancel()
-	conn, err := db.admin.Acquire(ctx)
+func (db *DB) buildRun(ctx context.Context, partition int64, ids, fanout, levelMax int) (did bool, err error) {
+	err = db.long(ctx, runBuildTimeout, func(ctx context.Context, conn *pgx.Conn) error {
+		return db.writeError(conn, conn.QueryRow(ctx, runBuildSQL, partition, ids, fanout, levelMax).Scan(&did))
+	})
 	if err != nil {
-		return false, fmt.Errorf("build run: %w", acquireError(err))
-	}
-	defer conn.Release()
-	// Longer than a statement on this connection may take otherwise.
-	if _, err := conn.Exec(ctx, fmt.Sprintf("SET statement_timeout = %d", runBuildTimeout.Milliseconds())); err != nil {
-		return false, fmt.Errorf("build run: %w", db.writeError(conn.Conn(), err))
-	}
-	rows, err := conn.Query(ctx, runBuildSQL, partition, ids, fanout, levelMax)
-	var did []bool
-	if err == nil {
-		did, err = pgx.CollectRows(rows, pgx.RowTo[bool])
-	}
-	if err := db.writeError(conn.Conn(), err); err != nil {
 		return false, fmt.Errorf("build run: %w", err)
 	}
-	if _, err := conn.Exec(ctx, "RESET statement_timeout"); err != nil {
-		return false, fmt.Errorf("build run: %w", db.writeError(conn.Conn(), err))
-	}
-	return did[0], nil
+	return did, nil
 }

@@ -37,30 +37,16 @@ type Window struct {
 // after and were created in the last seconds, oldest first, from one snapshot.
 // An error of row ends it.
 func (db *DB) ReadWindow(ctx context.Context, partition int64, seconds int32, after int64, row func(WindowRow) error) (Window, error) {
-	ctx, cancel := context.WithTimeout(ctx, windowReadTimeout)
-	defer cancel()
-	conn, err := db.admin.Acquire(ctx)
-	if err != nil {
-		return Window{}, fmt.Errorf("read window: %w", acquireError(err))
-	}
-	defer conn.Release()
-	w := Window{Epoch: incarnationOf(conn.Conn()).Epoch}
-	err = func() error {
-		// Longer than a statement on this connection may take otherwise.
-		if _, err := conn.Exec(ctx, fmt.Sprintf("SET statement_timeout = %d", windowReadTimeout.Milliseconds())); err != nil {
-			return err
-		}
+	var w Window
+	err := db.long(ctx, windowReadTimeout, func(ctx context.Context, conn *pgx.Conn) error {
+		w.Epoch = incarnationOf(conn).Epoch
 		rows, err := conn.Query(ctx, windowReadSQL, partition, seconds, after)
 		if err == nil {
 			err = w.collect(rows, row)
 		}
-		if conn.Conn().IsClosed() {
-			return err
-		}
-		_, reset := conn.Exec(ctx, "RESET statement_timeout")
-		return errors.Join(err, reset)
-	}()
-	if err := db.readError(conn.Conn(), err); err != nil {
+		return db.readError(conn, err)
+	})
+	if err != nil {
 		return Window{}, fmt.Errorf("read window: %w", err)
 	}
 	return w, nil

@@ -1,9 +1,14 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"queenmq/store"
 )
@@ -61,4 +66,44 @@ func TestWindowIsReadBackAsItWasWritten(t *testing.T) {
 	if _, w := read(0, 60); w.End != 5 { // the connection is good again
 		t.Fatalf("log ends at %d", w.End)
 	}
+}
+
+// TestLongCallsLeaveAConnectionForShortOnes reads more windows at once than
+// there are connections for rare work, none of which comes to an end.
+func TestLongCallsLeaveAConnectionForShortOnes(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	l.append(l.db, l.segment(0, 3600, 5))
+	id, err := l.db.Register(t.Context(), store.BrokerRow{Instance: uuid.New()}, store.AnyBrokerID, uuid.Nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const readers = 12
+	reading, end := make(chan struct{}, readers), make(chan struct{})
+	var all sync.WaitGroup
+	for range readers {
+		all.Go(func() {
+			_, err := l.db.ReadWindow(t.Context(), l.parts[0], 3600, -1, func(store.WindowRow) error {
+				reading <- struct{}{}
+				<-end
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range l.db.Config().AdminConns - 1 {
+		<-reading
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, _, err := l.db.EnsurePartition(ctx, "new", "p"); err != nil {
+		t.Errorf("make a partition: %v", err)
+	}
+	if _, err := l.db.Heartbeat(ctx, id, uuid.Nil); err != nil {
+		t.Errorf("heartbeat: %v", err)
+	}
+	close(end)
+	all.Wait()
 }
