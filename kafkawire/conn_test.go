@@ -461,6 +461,7 @@ func TestWaitingFetchesTakeLittleOfTheBudget(t *testing.T) {
 		for range 50 {
 			d.dial().send(fetchRequest(11, "quiet", 0, time.Minute))
 		}
+		synctest.Wait()
 		ask[*kmsg.ProduceResponse](d.dial(), produceRequest(9, -1, "t", batch(nil, record{value: strings.Repeat("x", 16<<10)})))
 		if took := time.Since(began); took != 0 {
 			t.Errorf("the producer waited %v", took)
