@@ -12,6 +12,9 @@ import (
 // grew to it by doubling is handed off as it is.
 const blockIDsMax = 4096
 
+// hotIDsMin is what a buffer has room for at first.
+const hotIDsMin = 8
+
 // key is what memory keeps of a hash: its first half. That two different ids
 // share it costs one narrow probe (10^7 ids: once in 10^12 look-ups); it never
 // costs a verdict, because memory gives none.
@@ -79,6 +82,9 @@ type hot struct {
 func (h *hot) add(k uint64, offset, created int64) {
 	if len(h.keys) == 0 {
 		h.span.From, h.oldest = offset, created
+	}
+	if n := len(h.keys); n == cap(h.keys) { // append alone would not double
+		h.keys = append(make([]uint64, 0, max(hotIDsMin, 2*n)), h.keys...)
 	}
 	h.keys = append(h.keys, k)
 	h.span.To, h.newest = offset, created

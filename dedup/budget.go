@@ -105,15 +105,19 @@ func (c *Cache) makeRoom(limit int64, minIdle time.Duration, now time.Time) bool
 		return true
 	})
 	slices.SortFunc(all, func(a, b idle) int { return cmp.Compare(a.used, b.used) })
-	for thinned := true; thinned; {
-		thinned = false
+	for vain := int64(1); vain <= c.cfg.VainIDsMax; { // what costs least first
+		thinned := false
 		for _, v := range all {
-			if c.thin(v.e) {
-				thinned = true
-				if c.bytes.Load() <= limit {
-					return true
-				}
+			if !c.thin(v.e, vain) {
+				continue
 			}
+			thinned = true
+			if c.bytes.Load() <= limit {
+				return true
+			}
+		}
+		if !thinned {
+			vain *= 4
 		}
 	}
 	if minIdle > 0 {

@@ -35,7 +35,7 @@ type Config struct {
 	LateIDsMax    int   // ids kept of commits that arrive while a window is read; 65,536
 	NotesMax      int   // partitions remembered without an entry; 100,000
 	AsksToEvict   int64 // questions during a cooldown that let a newcomer evict what was idle as long; 4
-	VainIDsMax    int64 // ids SQL may read in vain per id looked up before eviction is better than thinning; 256
+	VainIDsMax    int64 // ids SQL may read in vain per id looked up, for filters to be thinned rather than dropped; 1024
 	FilterIDsMax  int   // ids under one filter; 2 Mi
 	SuspectsShare int64 // suspects wider than the covered span divided by this are answered −1; 2
 }
@@ -73,7 +73,7 @@ func (c Config) withDefaults() Config {
 	num64(&c.BytesMax, 512<<20)
 	num64(&c.KeepMin, 256)
 	num64(&c.AsksToEvict, 4)
-	num64(&c.VainIDsMax, 256)
+	num64(&c.VainIDsMax, 1024)
 	num64(&c.SuspectsShare, 2)
 	if c.Log == nil {
 		c.Log = slog.Default()

@@ -46,6 +46,7 @@ type memory struct {
 	groups  []*group
 	blocks  []*block
 	hot     hot
+	planes  uint8 // of filters, fewer under pressure
 
 	ids  int64 // kept
 	size int64 // bytes of filters, groups and blocks
@@ -68,7 +69,7 @@ const (
 // born is a memory of what a whole-window snapshot with no rows (yet) says:
 // nothing at or below verified lies in the window.
 func born(verified int64, window time.Duration) *memory {
-	return &memory{from: verified, verified: verified, told: verified, window: int64(window)}
+	return &memory{from: verified, verified: verified, told: verified, window: int64(window), planes: planesMax}
 }
 
 // commit takes in an append that this process committed. hashes is empty when
@@ -139,7 +140,7 @@ func (m *memory) expire(bound int64) bool {
 	}
 	for len(m.filters) == 0 && len(m.groups) > 0 && m.groups[0].newest() < bound {
 		g := m.groups[0]
-		m.forget(g.blocks[len(g.blocks)-1].span.To, g.filter.ids, g.bytes())
+		m.forget(g.end(), g.filter.ids, g.bytes())
 		m.groups = dropFirst(m.groups)
 	}
 	for len(m.filters)+len(m.groups) == 0 && len(m.blocks) > 0 && m.blocks[0].newest < bound {
@@ -229,7 +230,7 @@ func (m *memory) find(keys []uint64) []Span {
 		hits = f.find(keys, hits)
 	}
 	for _, g := range m.groups {
-		hits = g.filter.find(keys, hits)
+		hits = g.find(keys, hits)
 	}
 	for _, b := range m.blocks {
 		for _, k := range keys {

@@ -70,13 +70,17 @@ func (l *ledger) missed(p int64, window int32, hashes []Hash, a Answer) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	since := l.now().Add(-time.Duration(window) * time.Second)
+	asked := make(map[Hash]bool, len(hashes))
+	for _, h := range hashes {
+		asked[h] = true
+	}
 	for _, r := range l.parts[p] {
 		if r.created.Before(since) {
 			continue
 		}
 		for i, h := range r.hashes {
 			off := r.base + int64(i)
-			if off > a.Verified || h.IsMinted() || !slices.Contains(hashes, h) {
+			if off > a.Verified || h.IsMinted() || !asked[h] {
 				continue
 			}
 			if !slices.ContainsFunc(a.Suspects, func(s Span) bool { return s.From <= off && off <= s.To }) {

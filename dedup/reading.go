@@ -107,11 +107,13 @@ func (c *Cache) read(ctx context.Context, e *entry) {
 func (c *Cache) readWindow(ctx context.Context, e *entry) error {
 	window := time.Duration(e.window) * time.Second
 	m := born(-1, window)
+	var b builder
 	var charged int64
 	defer func() { c.bytes.Add(-charged) }()
 	charge := func() { n := m.bytes(); c.bytes.Add(n - charged); charged = n }
 	first, began := true, c.cfg.Now()
 	var oldest, newest int64
+	sealed := 0
 	verified, epoch, dbNow, err := c.cfg.Source.Window(ctx, e.partition, e.readSeconds(c.cfg.Slack), -1,
 		func(base, end int64, createdAt time.Time, hashes []Hash) error {
 			newest = createdAt.UnixNano()
@@ -122,8 +124,14 @@ func (c *Cache) readWindow(ctx context.Context, e *entry) error {
 				return fmt.Errorf("%w: offset %d after %d", errOtherRows, base, m.verified)
 			}
 			first = false
-			c.mergeAlone(ctx, m)
+			if n := len(m.blocks); n != sealed {
+				sealed = n
+				c.mergeAlone(ctx, &b, m)
+			}
 			charge()
+			for !c.fits(0) && m.thin(c.cfg.VainIDsMax) {
+				charge()
+			}
 			if !c.fits(0) && !c.roomFor(0, note{}, c.cfg.Now()) {
 				return errTooBig
 			}
