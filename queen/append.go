@@ -132,8 +132,9 @@ func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
 		return refuse(err)
 	}
 	var ids *recordIDs
-	if o := p.queue.describe().Options; o.DedupSource != "" && o.DedupSource != DedupSourceNone {
-		if ids, err = readRecordIDs(it.Batch, info, o.DedupSource, e.cfg.DecompressedBytesMax); err != nil {
+	source := p.queue.describe().Options.DedupSource
+	if source != DedupSourceNone {
+		if ids, err = readRecordIDs(it.Batch, info, source, e.cfg.DecompressedBytesMax); err != nil {
 			return refuse(err)
 		}
 	}
@@ -143,7 +144,7 @@ func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
 	pending := &Pending{done: make(chan struct{})}
 	e.writer.enqueue(p, &entry{
 		// The one copy of the payload: the frame goes back to its connection.
-		batch: bytes.Clone(it.Batch), info: info, ids: ids, pending: pending,
+		batch: bytes.Clone(it.Batch), info: info, source: source, ids: ids, pending: pending,
 		ref: it.Partition.Queue, number: it.Partition.Number,
 	})
 	return pending

@@ -16,8 +16,41 @@ func (e *entry) drop(delta int) {
 	e.dropped[delta] = true
 }
 
-// empty reports that no record of the batch is left.
-func (e *entry) empty() bool { return e.dropped != nil && !slices.Contains(e.dropped, false) }
+// out reports that the record at a delta is not to be stored.
+func (e *entry) out(delta int) bool {
+	return e.dropped != nil && e.dropped[delta] || e.repeated != nil && e.repeated[delta]
+}
+
+// left counts the records to be stored.
+func (e *entry) left() int {
+	n := int(e.info.Span)
+	if e.dropped == nil && e.repeated == nil {
+		return n
+	}
+	for delta := range n {
+		if e.out(delta) {
+			n--
+		}
+	}
+	return n
+}
+
+// readIDs reads the ids of batches again that were read, or not, under another source.
+func (f *flight) readIDs(source string, decompressedMax int, refuse func(*entry, error)) {
+	for _, e := range f.seg.entries {
+		if e.batch == nil || e.source == source || e.done() {
+			continue
+		}
+		e.source, e.ids, e.dropped = source, nil, nil
+		if source == DedupSourceNone {
+			continue
+		}
+		var err error
+		if e.ids, err = readRecordIDs(e.batch, e.info, source, decompressedMax); err != nil {
+			refuse(e, err)
+		}
+	}
+}
 
 // cut takes off the entries that must wait for the next flush, and returns
 // them: an id that a record of an earlier batch of this segment carries is
@@ -26,21 +59,16 @@ func (e *entry) empty() bool { return e.dropped != nil && !slices.Contains(e.dro
 // one batch the first wins here.
 func (f *flight) cut(window int) (rest []*entry) {
 	withIDs := func(e *entry) bool { return e.ids != nil }
+	for _, e := range f.seg.entries {
+		e.repeated = nil
+	}
 	if window == 0 || !slices.ContainsFunc(f.seg.entries, withIDs) {
 		return nil
 	}
 	records := map[dedup.Hash]bool{} // seen in batches
 	natives := map[dedup.Hash]bool{}
-	header := ""
-	named := false
 	for i, e := range f.seg.entries {
 		if e.ids != nil {
-			if e.ids.source == idsNamedHeader { // a segment's header has room for one name
-				if named && e.ids.header != header {
-					return f.split(i)
-				}
-				header, named = e.ids.header, true
-			}
 			for _, h := range e.ids.hashes {
 				if !h.IsMinted() && (records[h] || natives[h]) {
 					return f.split(i)
@@ -50,7 +78,10 @@ func (f *flight) cut(window int) (rest []*entry) {
 				switch {
 				case h.IsMinted():
 				case records[h]:
-					e.drop(delta)
+					if e.repeated == nil {
+						e.repeated = make([]bool, e.info.Span)
+					}
+					e.repeated[delta] = true
 				default:
 					records[h] = true
 				}
@@ -179,16 +210,17 @@ func (l *layout) batch(e *entry, decompressedMax int) error {
 		Sequences: e.info.Span, Producer: e.info.ProducerID,
 		ProducerEpoch: int32(e.info.ProducerEpoch), BaseSequence: e.info.BaseSequence,
 	}
-	if e.empty() {
+	left := e.left()
+	if left == 0 {
 		part.Answered, part.Answer = true, e.first
 		f.call.Parts = append(f.call.Parts, part)
 		f.kafka = append(f.kafka, e)
 		return nil
 	}
 	data, info := e.batch, e.info
-	if e.dropped != nil {
+	if left < int(e.info.Span) {
 		var err error
-		if data, info, err = dropRecords(e.batch, e.dropped, decompressedMax); err != nil {
+		if data, info, err = dropRecords(e.batch, e.out, decompressedMax); err != nil {
 			return err
 		}
 	}
@@ -212,12 +244,12 @@ func (l *layout) batch(e *entry, decompressedMax int) error {
 		return nil
 	}
 	for delta, h := range e.ids.hashes {
-		if e.dropped == nil || !e.dropped[delta] {
+		if !e.out(delta) {
 			l.hashes[at+delta] = h
 		}
 	}
 	for _, u := range e.ids.uids {
-		if e.dropped == nil || !e.dropped[u.delta] {
+		if !e.out(u.delta) {
 			l.uids = append(l.uids, store.UID{Index: int32(at + u.delta), Hi: u.hi, Lo: u.lo})
 		}
 	}

@@ -69,7 +69,7 @@ func readRecordIDs(b []byte, info batchInfo, source string, decompressedMax int)
 		}
 		ttl, ok := r.header(headerTTL)
 		if ok {
-			ms, err := strconv.ParseInt(string(ttl), 10, 63)
+			ms, err := strconv.ParseUint(string(ttl), 10, 63)
 			if err != nil || ms < 1 {
 				return fmt.Errorf("record %d: header %s is %q, must be milliseconds as a decimal number above 0: %w",
 					r.OffsetDelta, headerTTL, ttl, ErrInvalidRecord)
@@ -77,7 +77,7 @@ func readRecordIDs(b []byte, info batchInfo, source string, decompressedMax int)
 			if ids.ttls == nil {
 				ids.ttls = make([]int64, info.Span)
 			}
-			ids.ttls[r.OffsetDelta] = ms
+			ids.ttls[r.OffsetDelta] = int64(ms)
 		}
 		if id == nil {
 			return nil
@@ -91,11 +91,11 @@ func readRecordIDs(b []byte, info batchInfo, source string, decompressedMax int)
 	return ids, err
 }
 
-// dropRecords returns the batch without the records at the deltas marked; at
+// dropRecords returns the batch without the records whose deltas are out; at
 // least one must be left. Offset deltas, sequence and last offset delta stay,
 // so the places of what was dropped are holes, as after compaction. The codec
 // stays where we can write it; snappy becomes gzip, which every client reads.
-func dropRecords(b []byte, drop []bool, decompressedMax int) ([]byte, batchInfo, error) {
+func dropRecords(b []byte, out func(delta int) bool, decompressedMax int) ([]byte, batchInfo, error) {
 	info, err := lookBatch(b)
 	if err != nil {
 		return nil, info, err
@@ -115,7 +115,7 @@ func dropRecords(b []byte, drop []bool, decompressedMax int) ([]byte, batchInfo,
 		if err != nil {
 			return nil, info, fmt.Errorf("drop duplicates: %w: %w", err, ErrInvalidRecord)
 		}
-		if !drop[r.OffsetDelta] {
+		if !out(int(r.OffsetDelta)) {
 			kept = append(kept, records[:len(records)-len(rest)]...)
 			n++
 			if ts := info.BaseTimestamp + r.Timestamp; first || ts > newest {
@@ -131,12 +131,12 @@ func dropRecords(b []byte, drop []bool, decompressedMax int) ([]byte, batchInfo,
 	if codec == codecSnappy {
 		codec = codecGzip
 	}
-	out := bytes.NewBuffer(make([]byte, 0, len(b)))
-	out.Write(b[:batchHeaderLen])
-	if err := compress(out, codec, kept); err != nil {
+	buf := bytes.NewBuffer(make([]byte, 0, len(b)))
+	buf.Write(b[:batchHeaderLen])
+	if err := compress(buf, codec, kept); err != nil {
 		return nil, info, fmt.Errorf("drop duplicates: %w", err)
 	}
-	d := out.Bytes()
+	d := buf.Bytes()
 	attributes := binary.BigEndian.Uint16(d[batchAtAttributes:])
 	binary.BigEndian.PutUint16(d[batchAtAttributes:], attributes&^attrCodecMask|uint16(codec))
 	binary.BigEndian.PutUint32(d[batchAtLength:], uint32(len(d)-batchAtEpoch))
@@ -149,26 +149,26 @@ func dropRecords(b []byte, drop []bool, decompressedMax int) ([]byte, batchInfo,
 	return d, info, err
 }
 
-// compress appends src to out as one stream of the codec.
-func compress(out *bytes.Buffer, codec int8, src []byte) error {
+// compress appends src to dst as one stream of the codec.
+func compress(dst *bytes.Buffer, codec int8, src []byte) error {
 	switch codec {
 	case codecNone:
-		out.Write(src)
+		dst.Write(src)
 		return nil
 	case codecGzip:
-		w := gzip.NewWriter(out)
+		w := gzip.NewWriter(dst)
 		if _, err := w.Write(src); err != nil {
 			return err
 		}
 		return w.Close()
 	case codecLZ4:
-		w := lz4.NewWriter(out) // independent blocks by default, as Kafka's clients need
+		w := lz4.NewWriter(dst) // independent blocks by default, as Kafka's clients need
 		if _, err := w.Write(src); err != nil {
 			return err
 		}
 		return w.Close()
 	case codecZstd:
-		w, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1))
+		w, err := zstd.NewWriter(dst, zstd.WithEncoderConcurrency(1))
 		if err != nil {
 			return err
 		}

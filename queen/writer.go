@@ -50,15 +50,17 @@ type writer struct {
 // entry is what one Append item or one Push has for one partition.
 type entry struct {
 	// Kafka: one batch as sent.
-	batch   []byte
-	info    batchInfo
-	ids     *recordIDs // nil: all are minted
-	dropped []bool     // by offset delta: a duplicate; nil: none yet
-	first   int64      // offset of the original of the first record, where that is one
-	pending *Pending
-	ref     QueueRef // how the partition was named, for a queue that is gone
-	number  int32
-	retried bool
+	batch    []byte
+	info     batchInfo
+	source   string     // of ids, as the queue was set when they were read
+	ids      *recordIDs // nil: all are minted
+	dropped  []bool     // by offset delta: stored already; nil: none yet
+	repeated []bool     // by offset delta: an earlier record of the batch has the id; nil: none
+	first    int64      // offset of the original of the first record, where that is one
+	pending  *Pending
+	ref      QueueRef // how the partition was named, for a queue that is gone
+	number   int32
+	retried  bool
 
 	// Native: messages of one push, in order.
 	items []*pushItem
@@ -94,6 +96,7 @@ type flight struct {
 	natives []*pushItem // by offset within the segment; nil where a Kafka batch lies
 	alone   bool        // must not share a call
 	unknown bool        // an attempt may have been stored
+	changed bool        // the queue's options are to be read again
 }
 
 func (w *writer) enqueue(p *partition, e *entry) {
@@ -319,12 +322,22 @@ func (w *writer) prepare(ctx context.Context, f *flight) bool {
 			return false
 		}
 	}
-	window := f.p.queue.describe().Options.DedupWindowSeconds
+	if f.changed {
+		// The options are others than this broker remembers.
+		if err := w.catalog.reload(ctx, f.p.queue); err != nil && !errors.Is(err, ErrUnknownQueueID) && !errors.Is(err, ErrUnknownQueue) {
+			w.fail(f, err)
+			return false
+		}
+		f.changed = false
+	}
+	options := f.p.queue.describe().Options
+	window := options.DedupWindowSeconds
+	f.readIDs(options.DedupSource, w.cfg.DecompressedBytesMax, w.failEntry)
 	f.base = NewIDBase(time.Now())
 	if rest := f.cut(window); len(rest) > 0 {
 		w.putBack(f.p, rest, f.seg.deadline)
 	}
-	if err := f.encode(window, f.p.queue.describe().Options.MaxMessageBytes, w.cfg.DecompressedBytesMax); err != nil {
+	if err := f.encode(window, options.MaxMessageBytes, w.cfg.DecompressedBytesMax); err != nil {
 		w.fail(f, err)
 		return false
 	}
@@ -334,6 +347,9 @@ func (w *writer) prepare(ctx context.Context, f *flight) bool {
 	f.call.Partition, f.call.Known, f.call.Epoch = f.p.id, m.next, m.epoch
 	f.call.IDHi, f.call.IDLo = f.base.Hi, f.base.Lo
 	f.call.Window, f.call.Verified = int32(window), -1
+	if slices.ContainsFunc(f.kafka, func(e *entry) bool { return e != nil }) {
+		f.call.Source = options.DedupSource
+	}
 	w.vouch(f)
 	return true
 }
@@ -426,10 +442,7 @@ func (w *writer) settle(f *flight, r *store.SegmentResult) bool {
 		f.call.Parts = nil
 		return false
 	case store.SegmentWindowChanged:
-		q := f.p.queue
-		d := q.describe()
-		d.Options.DedupWindowSeconds = int(r.WindowSeconds)
-		q.desc.Store(&d)
+		f.changed = true
 		f.unfold()
 		f.call.Parts = nil
 		return false
@@ -537,7 +550,7 @@ func (f *flight) record(index int) (e *entry, delta int) {
 // sequence to advance: the answer is where the first record's original lies.
 func (w *writer) settleDropped(f *flight) {
 	for _, e := range f.seg.entries {
-		if e.batch != nil && e.empty() && e.info.ProducerID < 0 {
+		if e.batch != nil && e.left() == 0 && e.info.ProducerID < 0 {
 			w.complete(e, Appended{BaseOffset: e.first, LogStart: f.p.marks().logStart}, nil)
 		}
 	}
@@ -628,6 +641,7 @@ func (w *writer) gone(f *flight) {
 			continue
 		}
 		e.retried = true
+		e.dropped = nil // what the deleted queue had
 		w.redirect(e)
 	}
 }

@@ -23,6 +23,9 @@ type Segment struct {
 	Known      int64
 	IDHi, IDLo int64 // the id base, halves of a UUIDv7
 	Window     int32 // the deduplication window assumed, seconds
+	// Source is the source of record ids assumed; empty where no record was read
+	// for its id.
+	Source string
 	// Verified says that none of Hashes and UIDs occurs at or below this offset,
 	// Suspects apart; −1 says nothing.
 	Verified int64
@@ -74,7 +77,7 @@ const (
 	SegmentStored        SegmentStatus = 0
 	SegmentAlready       SegmentStatus = 1 // by an earlier attempt of this call
 	SegmentDuplicates    SegmentStatus = 2 // nothing written; Dups names them
-	SegmentWindowChanged SegmentStatus = 3 // nothing written; WindowSeconds is the stored one
+	SegmentWindowChanged SegmentStatus = 3 // nothing written: window or source are not those assumed; WindowSeconds is the stored one
 	SegmentGone          SegmentStatus = 4 // the queue was deleted
 	SegmentBusy          SegmentStatus = 5 // the row is locked (only with Wait false)
 	SegmentEmpty         SegmentStatus = 6 // every part was left out
@@ -164,6 +167,7 @@ func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 		idHi      = make([]int64, 0, n)
 		idLo      = make([]int64, 0, n)
 		window    = make([]int32, 0, n)
+		source    = make([]string, 0, n)
 		verified  = make([]int64, 0, n)
 		header    = make([][]byte, 0, n)
 		data      = make([][]byte, 0, n)
@@ -206,6 +210,7 @@ func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 		idHi = append(idHi, s.IDHi)
 		idLo = append(idLo, s.IDLo)
 		window = append(window, s.Window)
+		source = append(source, s.Source)
 		header = append(header, s.Header)
 		data = append(data, s.Data)
 		parts = append(parts, int32(len(s.Parts)))
@@ -249,7 +254,7 @@ func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 		}
 	}
 	return []any{
-		epoch, wait, partition, known, idHi, idLo, window, verified, header, data, parts, hashed,
+		epoch, wait, partition, known, idHi, idLo, window, source, verified, header, data, parts, hashed,
 		hashes, ttls, bytes, batches, span, records, maxTS, pid, pepoch, seq, seqs, answer,
 		uidSeg, uidIndex, uidHi, uidLo, spanSeg, spanFrom, spanTo,
 	}

@@ -6,7 +6,8 @@
 --     repeat of a call is answered with what the first attempt stored;
 --   2 the sequence rule of idempotent producers judges each part; refused parts
 --     and resends are left out, the rest goes on;
---   3 the deduplication window is read; another one than assumed: nothing is written;
+--   3 the deduplication window and the source of record ids are read; others than
+--     assumed: nothing is written;
 --   4 the ids are probed in the window above p_verified and in the named spans;
 --     any hit: nothing is written and all hits are reported, lowest offset first;
 --   5 segment, sidecar row and producer states are inserted.
@@ -18,7 +19,7 @@
 -- Indexes: log_partitions_pkey, queues_pkey, log_txns_pkey, producers_pkey.
 --
 -- Status: 0 stored, 1 already stored by an earlier attempt, 2 duplicates found,
--- 3 window changed, 4 partition gone, 5 busy (only with p_wait false), 6 every part left out.
+-- 3 window or source changed, 4 partition gone, 5 busy (only with p_wait false), 6 every part left out.
 -- Part verdict: 0 stored, 1 resend (its original offset), 2 sequence out of order,
 -- 3 epoch fenced, 4 resend of a batch no longer remembered.
 CREATE FUNCTION append_1(
@@ -30,6 +31,7 @@ CREATE FUNCTION append_1(
     p_id_hi        bigint[],
     p_id_lo        bigint[],
     p_window       integer[],  -- the window assumed, seconds
+    p_source       text[],     -- the source of record ids assumed; '' where no record was read for its id
     p_verified     bigint[],   -- no id of the segment occurs at or below, spans apart; −1: cannot vouch
     p_header       bytea[],    -- its last 32 bytes per batch describe the batches
     p_data         bytea[],
@@ -87,6 +89,7 @@ DECLARE
     v_n       integer;        -- parts of this segment
     v_txns_start bigint;
     v_max_ids bigint;
+    v_source  text;
     v_ttls    bigint[];
     v_newest  timestamptz;
     v_max_ts  bigint;
@@ -130,10 +133,10 @@ BEGIN
         status := NULL;
 
         -- The row is read after the lock, and the queue with it.
-        SELECT p.start_offset, p.txns_start, q.dedup_window_seconds, q.dedup_max_ids
-          INTO log_start, v_txns_start, window_seconds, v_max_ids
+        SELECT p.start_offset, p.txns_start, q.dedup_window_seconds, q.dedup_max_ids, q.dedup_source
+          INTO log_start, v_txns_start, window_seconds, v_max_ids, v_source
           FROM log_partitions p
-         CROSS JOIN LATERAL (SELECT x.dedup_window_seconds, x.dedup_max_ids, x.deleted_at FROM queues x
+         CROSS JOIN LATERAL (SELECT x.dedup_window_seconds, x.dedup_max_ids, x.dedup_source, x.deleted_at FROM queues x
                               WHERE x.id = p.queue_id LIMIT 1) q
          WHERE p.id = v_pid AND q.deleted_at IS NULL;
         IF NOT FOUND THEN
@@ -258,8 +261,8 @@ BEGIN
             END LOOP;
             IF v_kept = 0 THEN
                 status := 6;
-            ELSIF window_seconds <> p_window[s] THEN
-                -- 3 What was folded and vouched for was right under another window.
+            ELSIF window_seconds <> p_window[s] OR p_source[s] <> '' AND p_source[s] <> v_source THEN
+                -- 3 What was read, folded and vouched for was right under other options.
                 status := 3;
             END IF;
         END IF;
