@@ -1,8 +1,12 @@
 package queen
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
+
+	"queenmq/store"
 )
 
 // The bounds of one step of forgetting: each is one short autocommit call.
@@ -31,45 +35,67 @@ func (e *Engine) retain(ctx context.Context) {
 	}
 }
 
+// retainOnce is one round. What fails in one partition does not keep the
+// others from theirs; the first error is returned.
 func (e *Engine) retainOnce(ctx context.Context) error {
-	for after := int64(0); ; {
+	var failed error
+	for after, more := int64(0), true; more; {
 		due, err := e.db.RetentionDue(ctx, after, retentionPartitionsMax, retentionRowsMax, sidecarSecondsMin)
 		if err != nil {
-			return err
+			failed = cmp.Or(failed, err)
+			break
 		}
 		for _, d := range due {
 			after = d.Partition
-			if d.LogStart >= 0 {
-				// The mark first: from then on nobody reads what goes.
-				if _, err := e.db.RaiseLogStart(ctx, d.Partition, d.LogStart); err != nil {
-					return err
-				}
-				e.tail.forget(d.Partition)
-				if err := repeatStep(ctx, func() (int, error) {
-					return e.db.PurgeSegments(ctx, d.Partition, retentionRowsMax)
-				}); err != nil {
-					return err
-				}
-			}
-			if d.Sidecar {
-				if err := repeatStep(ctx, func() (int, error) {
-					return e.db.PurgeSidecar(ctx, d.Partition, retentionRowsMax, sidecarSecondsMin, producerSeconds)
-				}); err != nil {
-					return err
-				}
-			}
+			failed = cmp.Or(failed, e.forget(ctx, d))
 		}
-		if len(due) < retentionPartitionsMax {
-			break
-		}
+		more = len(due) == retentionPartitionsMax && ctx.Err() == nil
 	}
 	for ctx.Err() == nil {
 		done, err := e.db.SweepDeleted(ctx, sweepRowsMax)
 		if err != nil || done {
-			return err
+			return cmp.Or(failed, err)
 		}
 	}
-	return nil
+	return failed
+}
+
+// forget forgets what is due in a partition, all of it: one look finds no more
+// than a step's segments, and a busy partition writes more than that in a round.
+func (e *Engine) forget(ctx context.Context, d store.DueRow) error {
+	for {
+		if d.LogStart >= 0 {
+			// The mark first: from then on nobody reads what goes.
+			_, err := e.db.RaiseLogStart(ctx, d.Partition, d.LogStart)
+			if errors.Is(err, store.ErrNotFound) {
+				return nil // swept meanwhile
+			}
+			if err != nil {
+				return err
+			}
+			e.tail.forget(d.Partition)
+			if err := repeatStep(ctx, func() (int, error) {
+				return e.db.PurgeSegments(ctx, d.Partition, retentionRowsMax)
+			}); err != nil {
+				return err
+			}
+		}
+		if d.Sidecar {
+			if err := repeatStep(ctx, func() (int, error) {
+				return e.db.PurgeSidecar(ctx, d.Partition, retentionRowsMax, sidecarSecondsMin, producerSeconds)
+			}); err != nil {
+				return err
+			}
+		}
+		if d.LogStart < 0 || ctx.Err() != nil {
+			return nil
+		}
+		due, err := e.db.RetentionDue(ctx, d.Partition-1, 1, retentionRowsMax, sidecarSecondsMin)
+		if err != nil || len(due) == 0 || due[0].Partition != d.Partition {
+			return err
+		}
+		d = due[0]
+	}
 }
 
 // repeatStep repeats a bounded step while it finds a full load, leaving the

@@ -137,3 +137,38 @@ func TestSidecarPurgeKeepsTheWindowAndTheNewestRow(t *testing.T) {
 	}
 	l.want(l.append(l.db, l.segment(0, 60, 3))[0], store.SegmentStored, 4, 4, 5)
 }
+
+func TestNothingIsDueWhereOnlyTheNewestRowIsLeft(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 60, 2)
+	for i := range 3 {
+		l.append(l.db, l.segment(0, 60, i))
+	}
+	l.exec(`UPDATE log_txns SET created_at = created_at - interval '1 day'`)
+	for _, want := range []bool{true, false} {
+		rows, err := l.db.RetentionDue(t.Context(), 0, 10, 100, 900)
+		if err != nil || len(rows) != 2 || rows[0].Sidecar != want || rows[1].Sidecar {
+			t.Fatalf("%+v, %v; want the first due: %v", rows, err, want)
+		}
+		if _, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 100, 900, 86400); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDeletedQueuesTakePartInTheCount: a caller that gets fewer rows than it
+// asked for takes them for the last.
+func TestDeletedQueuesTakePartInTheCount(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 60, 3)
+	l.append(l.db, l.segment(0, 60, 1))
+	l.exec(`UPDATE log_partitions SET start_offset = 1`)
+	l.exec(`UPDATE queues SET deleted_at = now()`)
+	rows, err := l.db.RetentionDue(t.Context(), 0, 2, 100, 900)
+	if err != nil || len(rows) != 2 || rows[1].Partition != l.parts[1] {
+		t.Fatalf("%+v, %v; want both partitions looked at", rows, err)
+	}
+	if rows[0].LogStart != -1 || rows[0].Sidecar {
+		t.Fatalf("%+v, want nothing due", rows[0])
+	}
+}

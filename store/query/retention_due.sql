@@ -1,13 +1,15 @@
 -- Partitions that have something to forget, from $1 (exclusive) on by id, at
 -- most $2 of them looked at: where the log may start (null: nothing expired;
--- at most $3 segments ahead by time), and whether the sidecar has rows past use.
+-- at most $3 segments ahead by time), and whether the sidecar has rows past use
+-- besides its newest, which stays. Of a deleted queue nothing is due, the sweeper
+-- takes all; but its partitions count among those looked at.
 -- One probe per partition of each key; created_at rises with the offset. By
 -- size, the oldest segments go while those after them still have retention_bytes,
 -- as in Kafka: from the newest down, as far as that many bytes reach.
 -- $4: the least age of the sidecar in seconds. Index: log_segments_pkey, log_txns_pkey.
 SELECT p.id, GREATEST(s.next_start, b.next_start), t.old
   FROM (SELECT l.id, l.queue_id, l.start_offset FROM log_partitions l WHERE l.id > $1 ORDER BY l.id LIMIT $2) p
-  JOIN queues q ON q.id = p.queue_id AND q.deleted_at IS NULL
+  LEFT JOIN queues q ON q.id = p.queue_id AND q.deleted_at IS NULL
   LEFT JOIN LATERAL (
         SELECT max(x.end_offset) + 1 AS next_start
           FROM (SELECT g.end_offset, g.created_at FROM log_segments g
@@ -15,7 +17,7 @@ SELECT p.id, GREATEST(s.next_start, b.next_start), t.old
          WHERE x.end_offset < p.start_offset -- left by a round that was cut off
             OR q.retention_ms >= 0
            AND x.created_at < clock_timestamp() - make_interval(secs => q.retention_ms / 1000.0)
-       ) s ON true
+       ) s ON q.id IS NOT NULL
   LEFT JOIN LATERAL (
         SELECT x.end_offset + 1 AS next_start
           FROM (SELECT g.end_offset, sum(g.size) OVER (ORDER BY g.end_offset DESC ROWS UNBOUNDED PRECEDING) - g.size AS after
@@ -24,8 +26,8 @@ SELECT p.id, GREATEST(s.next_start, b.next_start), t.old
          ORDER BY x.end_offset DESC LIMIT 1
        ) b ON q.retention_bytes >= 0
   LEFT JOIN LATERAL (
-        SELECT x.created_at < clock_timestamp()
+        SELECT count(*) = 2 AND min(x.created_at) < clock_timestamp()
                - make_interval(secs => GREATEST(q.dedup_window_seconds, q.completed_retention_seconds, $4)) AS old
-          FROM log_txns x WHERE x.partition_id = p.id ORDER BY x.end_offset LIMIT 1
-       ) t ON true
+          FROM (SELECT o.created_at FROM log_txns o WHERE o.partition_id = p.id ORDER BY o.end_offset LIMIT 2) x
+       ) t ON q.id IS NOT NULL
  ORDER BY p.id
