@@ -179,7 +179,7 @@ func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n i
 			continue
 		case here && s.item.Offset < m.next:
 			// None where the tail ends below the mark: another broker wrote on.
-			if segs, _, ok := e.tail.segments(s.p.id, s.item.Offset, limit); ok && len(segs) > 0 {
+			if segs, _, ok := e.tail.segments(s.p.id, epoch, s.item.Offset, limit); ok && len(segs) > 0 {
 				s.answer = e.empty(s.p)
 				n += s.give(segs, limit, n == 0)
 				e.metrics.tailReads.Inc()
@@ -241,7 +241,7 @@ func (e *Engine) take(s *readState, r store.SpanRead, limit int, first bool) (in
 		}
 		segs = append(segs, seg)
 		if seg.end == r.NextOffset-1 {
-			e.tail.add(s.p.id, seg) // the newest: others at the end find it in memory
+			e.tail.add(s.p.id, r.Incarnation, seg) // the newest: others at the end find it in memory
 		}
 	}
 	return s.give(segs, limit, first), nil

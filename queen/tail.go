@@ -8,7 +8,9 @@ import (
 // tail keeps the newest committed segments, so that a reader who is caught up
 // needs no SQL. Of each partition it holds an unbroken run of segments that
 // ends with the newest one it was given. It may say "here it is" or "wait",
-// nothing else: whatever lies outside the run is asked from the ledger.
+// nothing else: whatever lies outside the run is asked from the ledger. A run
+// belongs to the incarnation of the database that committed or returned its
+// segments, and is nothing to another one, which may have lost them.
 //
 // Over all partitions it keeps at most bytesMax bytes, and drops the oldest
 // addition first. It is safe for concurrent use. A partition's run is guarded
@@ -29,9 +31,10 @@ type tailShard struct {
 
 // tailNode is a kept segment. All but the links is immutable.
 type tailNode struct {
-	partition int64
-	segment   *segment
-	age       uint64 // ascending in the order of addition
+	partition   int64
+	incarnation int32 // the same in all of a run
+	segment     *segment
+	age         uint64 // ascending in the order of addition
 	// Guarded by order.mu. A node that was evicted is out of the list at once
 	// and out of its run a moment later.
 	listed     bool
@@ -56,27 +59,27 @@ func newTail(bytesMax int64) *tail {
 
 func (t *tail) shard(partition int64) *tailShard { return &t.shards[uint64(partition)%tailShards] }
 
-// add keeps a committed segment. One that does not follow the run replaces it.
+// add keeps a segment that is committed in an incarnation. One that does not follow the run replaces it.
 // One that the run already reaches past is ignored: to end earlier than what is
 // known would make a reader wait for what is there. (Of a partition that was
 // evicted nothing is known. So callers add in ascending order, and the poll
 // that looks for other brokers' writes wakes whoever waits below the log's end.)
-func (t *tail) add(partition int64, s *segment) {
+func (t *tail) add(partition int64, incarnation int32, s *segment) {
 	sh := t.shard(partition)
 	sh.mu.Lock()
 	run := sh.runs[partition]
 	var dropped []*tailNode
 	if len(run) > 0 {
-		end := run[len(run)-1].segment.end
-		if s.end <= end {
+		last := run[len(run)-1]
+		if incarnation < last.incarnation || incarnation == last.incarnation && s.end <= last.segment.end {
 			sh.mu.Unlock()
 			return
 		}
-		if s.base != end+1 {
+		if incarnation > last.incarnation || s.base != last.segment.end+1 {
 			run, dropped = nil, run
 		}
 	}
-	node := &tailNode{partition: partition, segment: s}
+	node := &tailNode{partition: partition, incarnation: incarnation, segment: s}
 	evicted := t.order.add(node, dropped, t.bytesMax)
 	sh.runs[partition] = append(run, node)
 	sh.mu.Unlock()
@@ -107,11 +110,11 @@ func (t *tail) evict(victim *tailNode) {
 // read returns whole batches that hold or follow offset, up to maxBytes; with
 // first the first one whatever its size. end is the next offset known. ok false
 // means that the ledger must be asked. At the end there is nothing but to wait.
-func (t *tail) read(partition, offset int64, maxBytes int, first bool) (batches [][]byte, end int64, ok bool) {
+func (t *tail) read(partition int64, incarnation int32, offset int64, maxBytes int, first bool) (batches [][]byte, end int64, ok bool) {
 	sh := t.shard(partition)
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	run, end, ok := sh.from(partition, offset)
+	run, end, ok := sh.from(partition, incarnation, offset)
 	n := 0
 	for _, node := range run {
 		more, size, all := node.segment.appendFrom(batches, offset, maxBytes-n, first && n == 0)
@@ -125,11 +128,11 @@ func (t *tail) read(partition, offset int64, maxBytes int, first bool) (batches 
 
 // segments is read for those who decode: the segments from the one holding
 // offset on, until maxBytes are reached, and at least one.
-func (t *tail) segments(partition, offset int64, maxBytes int) (segments []*segment, end int64, ok bool) {
+func (t *tail) segments(partition int64, incarnation int32, offset int64, maxBytes int) (segments []*segment, end int64, ok bool) {
 	sh := t.shard(partition)
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	run, end, ok := sh.from(partition, offset)
+	run, end, ok := sh.from(partition, incarnation, offset)
 	n := 0
 	for _, node := range run {
 		if n += node.segment.bytes; n > maxBytes && len(segments) > 0 {
@@ -141,9 +144,9 @@ func (t *tail) segments(partition, offset int64, maxBytes int) (segments []*segm
 }
 
 // from is the part of a run that holds offset and what follows. The caller holds mu.
-func (sh *tailShard) from(partition, offset int64) (run []*tailNode, end int64, ok bool) {
+func (sh *tailShard) from(partition int64, incarnation int32, offset int64) (run []*tailNode, end int64, ok bool) {
 	run = sh.runs[partition]
-	if len(run) == 0 {
+	if len(run) == 0 || run[0].incarnation != incarnation {
 		return nil, 0, false
 	}
 	end = run[len(run)-1].segment.end + 1
@@ -202,7 +205,7 @@ func (t *tail) size() int64 {
 }
 
 // tailNodeOverhead is what a node costs beside its segment.
-const tailNodeOverhead = 56
+const tailNodeOverhead = 64
 
 func (n *tailNode) bytes() int64 { return int64(n.segment.size() + tailNodeOverhead) }
 

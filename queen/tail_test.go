@@ -41,14 +41,14 @@ func TestTailAnswersInsideItsRunOnly(t *testing.T) {
 	const p = 7
 	f := func(offset int64, maxBytes int, first bool, want []int64, end int64, ok bool) {
 		t.Helper()
-		got, e, o := tl.read(p, offset, maxBytes, first)
+		got, e, o := tl.read(p, 1, offset, maxBytes, first)
 		if !reflect.DeepEqual(offsetsOf(got), want) || e != end || o != ok {
 			t.Errorf("read(%d, %d, %v) = %v, %d, %v; want %v, %d, %v", offset, maxBytes, first, offsetsOf(got), e, o, want, end, ok)
 		}
 	}
 	f(0, 1000, true, nil, 0, false)
-	tl.add(p, testSegment(t, 10, 3))
-	tl.add(p, testSegment(t, 13, 2))
+	tl.add(p, 1, testSegment(t, 10, 3))
+	tl.add(p, 1, testSegment(t, 13, 2))
 	one := len(testSegment(t, 0, 1).batches[0].data)
 	f(9, 1<<20, true, nil, 15, false)
 	f(10, 1<<20, true, []int64{10, 11, 12, 13, 14}, 15, true)
@@ -60,7 +60,7 @@ func TestTailAnswersInsideItsRunOnly(t *testing.T) {
 	f(10, 3*one, true, []int64{10, 11, 12}, 15, true)
 	f(15, 1<<20, true, nil, 15, true) // caught up: wait
 	f(16, 1<<20, true, nil, 15, false)
-	if _, _, ok := tl.read(p+tailShards, 10, 1, true); ok {
+	if _, _, ok := tl.read(p+tailShards, 1, 10, 1, true); ok {
 		t.Error("a partition of the same shard was answered")
 	}
 }
@@ -69,12 +69,12 @@ func TestTailSegmentsReturnsAtLeastOne(t *testing.T) {
 	t.Parallel()
 	tl := newTail(1 << 20)
 	for base := int64(0); base < 6; base += 2 {
-		tl.add(1, testSegment(t, base, 2))
+		tl.add(1, 1, testSegment(t, base, 2))
 	}
 	size := testSegment(t, 0, 2).bytes
 	f := func(offset int64, maxBytes int, want ...int64) {
 		t.Helper()
-		got, end, ok := tl.segments(1, offset, maxBytes)
+		got, end, ok := tl.segments(1, 1, offset, maxBytes)
 		var bases []int64
 		for _, s := range got {
 			bases = append(bases, s.base)
@@ -89,7 +89,7 @@ func TestTailSegmentsReturnsAtLeastOne(t *testing.T) {
 	f(0, 2*size, 0, 2)
 	f(0, 2*size-1, 0)
 	f(6, 1<<20)
-	if _, _, ok := tl.segments(1, 7, 1); ok {
+	if _, _, ok := tl.segments(1, 1, 7, 1); ok {
 		t.Error("beyond the end was answered")
 	}
 }
@@ -98,8 +98,8 @@ func TestTailDropsTheOldestOverAllPartitions(t *testing.T) {
 	t.Parallel()
 	cost := int64(testSegment(t, 0, 1).size() + tailNodeOverhead)
 	tl := newTail(4 * cost)
-	add := func(p, base int64) { tl.add(p, testSegment(t, base, 1)) }
-	has := func(p, offset int64) bool { b, _, ok := tl.read(p, offset, 1, true); return ok && len(b) == 1 }
+	add := func(p, base int64) { tl.add(p, 1, testSegment(t, base, 1)) }
+	has := func(p, offset int64) bool { b, _, ok := tl.read(p, 1, offset, 1, true); return ok && len(b) == 1 }
 	add(1, 0)
 	add(2, 0)
 	add(1, 1)
@@ -116,10 +116,10 @@ func TestTailDropsTheOldestOverAllPartitions(t *testing.T) {
 	if has(2, 0) || has(1, 1) || !has(2, 1) || !has(3, 0) {
 		t.Error("not the oldest was dropped")
 	}
-	if _, _, ok := tl.read(1, 2, 1, true); ok {
+	if _, _, ok := tl.read(1, 1, 2, 1, true); ok {
 		t.Error("a partition of which nothing is kept said wait")
 	}
-	tl.add(4, testSegment(t, 0, 10)) // larger than the bound
+	tl.add(4, 1, testSegment(t, 0, 10)) // larger than the bound
 	if has(4, 0) || has(3, 2) || tl.size() != 0 {
 		t.Errorf("%d bytes are kept, bound %d", tl.size(), 4*cost)
 	}
@@ -128,17 +128,17 @@ func TestTailDropsTheOldestOverAllPartitions(t *testing.T) {
 func TestTailRunIsUnbroken(t *testing.T) {
 	t.Parallel()
 	tl := newTail(1 << 20)
-	tl.add(1, testSegment(t, 0, 5))
-	tl.add(1, testSegment(t, 0, 5)) // again
-	tl.add(1, testSegment(t, 2, 2)) // known
-	if got, end, ok := tl.read(1, 0, 1<<20, true); len(got) != 5 || end != 5 || !ok {
+	tl.add(1, 1, testSegment(t, 0, 5))
+	tl.add(1, 1, testSegment(t, 0, 5)) // again
+	tl.add(1, 1, testSegment(t, 2, 2)) // known
+	if got, end, ok := tl.read(1, 1, 0, 1<<20, true); len(got) != 5 || end != 5 || !ok {
 		t.Fatalf("%v, %d, %v", offsetsOf(got), end, ok)
 	}
-	tl.add(1, testSegment(t, 8, 2)) // a hole before it
-	if _, end, ok := tl.read(1, 0, 1<<20, true); ok || end != 10 {
+	tl.add(1, 1, testSegment(t, 8, 2)) // a hole before it
+	if _, end, ok := tl.read(1, 1, 0, 1<<20, true); ok || end != 10 {
 		t.Fatalf("what lies before a hole was answered, end %d", end)
 	}
-	if got, end, ok := tl.read(1, 8, 1<<20, true); len(got) != 2 || end != 10 || !ok {
+	if got, end, ok := tl.read(1, 1, 8, 1<<20, true); len(got) != 2 || end != 10 || !ok {
 		t.Fatalf("%v, %d, %v", offsetsOf(got), end, ok)
 	}
 	if want := int64(testSegment(t, 8, 2).size() + tailNodeOverhead); tl.size() != want {
@@ -149,13 +149,13 @@ func TestTailRunIsUnbroken(t *testing.T) {
 func TestLateEvictionSparesWhatWasAddedSince(t *testing.T) {
 	t.Parallel()
 	tl := newTail(1 << 20)
-	tl.add(1, testSegment(t, 0, 1))
+	tl.add(1, 1, testSegment(t, 0, 1))
 	victim := tl.order.oldest
 	tl.order.remove([]*tailNode{victim}) // an add has chosen it, and is yet to take it out of its run
 	tl.forget(1)
-	tl.add(1, testSegment(t, 0, 1))
+	tl.add(1, 1, testSegment(t, 0, 1))
 	tl.evict(victim)
-	if got, _, ok := tl.read(1, 0, 1, true); !ok || len(got) != 1 {
+	if got, _, ok := tl.read(1, 1, 0, 1, true); !ok || len(got) != 1 {
 		t.Error("the new segment was evicted in place of the old one")
 	}
 	checkTail(t, tl)
@@ -165,11 +165,11 @@ func TestTailForgets(t *testing.T) {
 	t.Parallel()
 	tl := newTail(1 << 20)
 	for p := range int64(100) {
-		tl.add(p, testSegment(t, 0, 1))
+		tl.add(p, 1, testSegment(t, 0, 1))
 	}
 	tl.forget(3)
 	tl.forget(3)
-	if _, _, ok := tl.read(3, 1, 1, true); ok {
+	if _, _, ok := tl.read(3, 1, 1, 1, true); ok {
 		t.Error("a forgotten partition was answered")
 	}
 	n := 0
@@ -182,9 +182,33 @@ func TestTailForgets(t *testing.T) {
 	if tl.size() != 0 {
 		t.Errorf("%d bytes are left", tl.size())
 	}
-	tl.add(3, testSegment(t, 0, 1))
-	if got, _, ok := tl.read(3, 0, 1, true); !ok || len(got) != 1 {
+	tl.add(3, 1, testSegment(t, 0, 1))
+	if got, _, ok := tl.read(3, 1, 0, 1, true); !ok || len(got) != 1 {
 		t.Error("what was added after forgetting is missing")
+	}
+}
+
+// TestTailIsNothingToAnotherIncarnation: a failover may lose committed
+// segments, and their answers may come in after the first of the new ones.
+func TestTailIsNothingToAnotherIncarnation(t *testing.T) {
+	t.Parallel()
+	tl := newTail(1 << 20)
+	tl.add(1, 1, testSegment(t, 0, 10))
+	if _, _, ok := tl.read(1, 2, 5, 1<<20, true); ok {
+		t.Error("the second incarnation was given a segment of the first")
+	}
+	tl.add(1, 2, testSegment(t, 3, 2)) // what the first had from offset 5 on is lost
+	tl.add(1, 1, testSegment(t, 10, 2))
+	if _, _, ok := tl.read(1, 1, 5, 1<<20, true); ok {
+		t.Error("the first incarnation is still served")
+	}
+	if got, end, ok := tl.read(1, 2, 4, 1<<20, true); len(got) != 1 || end != 5 || !ok {
+		t.Errorf("%d batches up to %d, %v; want the one of the second incarnation, up to 5", len(got), end, ok)
+	}
+	tl.add(2, 1, testSegment(t, 0, 1))
+	tl.add(2, 2, testSegment(t, 1, 1)) // it follows, but who knows what
+	if _, _, ok := tl.read(2, 2, 0, 1<<20, true); ok {
+		t.Error("a run goes over two incarnations")
 	}
 }
 
@@ -246,10 +270,10 @@ func TestTailAgreesWithAModel(t *testing.T) {
 			default:
 				r, n := model[p], rapid.IntRange(1, 3).Draw(t, "n")
 				base := r.end + rapid.SampledFrom([]int64{0, 0, 0, 0, 0, -2, 1}).Draw(t, "jump")
-				if _, _, held := tl.read(p, r.end, 0, false); base < 0 || base < r.end && !held {
+				if _, _, held := tl.read(p, 1, r.end, 0, false); base < 0 || base < r.end && !held {
 					continue // a caller adds in order; what it repeats is ignored only where it is still known
 				}
-				tl.add(p, make1(base, n))
+				tl.add(p, 1, make1(base, n))
 				switch {
 				case base+int64(n) <= r.end:
 				case base != r.end || r == run{}:
@@ -261,7 +285,7 @@ func TestTailAgreesWithAModel(t *testing.T) {
 			checkTail(t, tl)
 			for p, r := range model {
 				for offset := max(0, r.from-1); offset <= r.end+1; offset++ {
-					got, end, ok := tl.read(p, offset, 1<<20, true)
+					got, end, ok := tl.read(p, 1, offset, 1<<20, true)
 					switch {
 					case !ok:
 					case offset < r.from || offset > r.end || end != r.end:
@@ -296,7 +320,7 @@ func TestTailIsSafeForConcurrentUse(t *testing.T) {
 			for range 20 {
 				for _, s := range segments {
 					for p := range int64(8) {
-						tl.add(p*int64(w+1), s)
+						tl.add(p*int64(w+1), 1, s)
 					}
 				}
 				tl.forget(int64(w))
@@ -313,7 +337,7 @@ func TestTailIsSafeForConcurrentUse(t *testing.T) {
 				default:
 				}
 				offset := rand.Int64N(100)
-				got, end, ok := tl.read(rand.Int64N(32), offset, 1<<20, true)
+				got, end, ok := tl.read(rand.Int64N(32), 1, offset, 1<<20, true)
 				if ok && (offset+int64(len(got)) != end || len(got) > 0 && offsetsOf(got)[0] != offset) {
 					t.Errorf("at %d: %d batches to %d", offset, len(got), end)
 					return
@@ -337,12 +361,12 @@ func TestTailNodeOverheadIsItsSize(t *testing.T) {
 func BenchmarkTailRead(b *testing.B) {
 	tl := newTail(64 << 20)
 	for base := range int64(10_000) {
-		tl.add(1, testSegment(b, base, 1))
+		tl.add(1, 1, testSegment(b, base, 1))
 	}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if _, _, ok := tl.read(1, 9_990, 1<<20, true); !ok {
+			if _, _, ok := tl.read(1, 1, 9_990, 1<<20, true); !ok {
 				b.Fatal("miss")
 			}
 		}
@@ -354,6 +378,6 @@ func BenchmarkTailAdd(b *testing.B) {
 	s := testSegment(b, 0, 1)
 	b.ReportAllocs()
 	for p := int64(0); b.Loop(); p++ {
-		tl.add(p, s)
+		tl.add(p, 1, s)
 	}
 }

@@ -473,7 +473,7 @@ func (w *writer) stored(f *flight, r *store.SegmentResult) {
 		if err != nil {
 			panic("BUG: a stored segment does not load: " + err.Error())
 		}
-		w.tail.add(f.p.id, s)
+		w.tail.add(f.p.id, r.Epoch, s)
 	} else {
 		w.tail.forget(f.p.id) // not the bytes we hold; the next reader loads them
 	}
