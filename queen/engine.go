@@ -24,9 +24,9 @@ type Config struct {
 	// Broker is how this process presents itself to clients and peers.
 	Broker BrokerConfig
 
-	Flushers            int           // goroutines that flush; default 4
+	Flushers            int           // goroutines that flush, each with a connection of its own; default 8
 	BundlePartitionsMax int           // partitions in one call; default 16
-	BundleBytesMax      int           // bytes in one call; default 4 MiB
+	BundleBytesMax      int           // bytes in one call; default 1 MiB
 	SegmentBytesMax     int           // bytes in one segment, or one batch; default 1 MiB
 	PendingBytesMax     int           // bytes accepted and not yet stored; default 128 MiB; then callers wait
 	WriteTimeout        time.Duration // from acceptance to an outcome; default 10 s
@@ -64,9 +64,9 @@ func (c Config) withDefaults() Config {
 			*p = v
 		}
 	}
-	def(&c.Flushers, 4)
+	def(&c.Flushers, 8)
 	def(&c.BundlePartitionsMax, 16)
-	def(&c.BundleBytesMax, 4<<20)
+	def(&c.BundleBytesMax, 1<<20)
 	def(&c.SegmentBytesMax, 1<<20)
 	def(&c.PendingBytesMax, 128<<20)
 	def(&c.DecompressedBytesMax, 64<<20)

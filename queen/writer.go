@@ -19,7 +19,7 @@ import (
 //
 //	Append/Push ─► partition.pending (open segments) ─► ready list ─► flushers
 //	                    ▲ joins while another flush        each takes up to 16 partitions
-//	                    │ of the partition is in flight    and 4 MiB into one call
+//	                    │ of the partition is in flight    and 1 MiB into one call
 //
 // One flush per partition is in flight, so a hot partition's batch grows by
 // itself while the one before it commits, and an idle one waits for nobody.
