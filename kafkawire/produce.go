@@ -95,6 +95,9 @@ func (p *producing) wait() (kmsg.Response, error) {
 				var done queen.Appended
 				if done, err = pendings[0].Result(p.ctx); err == nil {
 					part.BaseOffset, part.LogStartOffset = done.BaseOffset, done.LogStart
+					if !done.LogAppendTime.IsZero() {
+						part.LogAppendTime = done.LogAppendTime.UnixMilli()
+					}
 				}
 				pendings = pendings[1:]
 			}

@@ -25,6 +25,9 @@ type Appended struct {
 	LogStart int64
 	// CreatedAt is the stored creation time, by the database's clock; zero for a resend.
 	CreatedAt time.Time
+	// LogAppendTime is what the records were stamped with; zero where their own
+	// timestamps count, and for a resend.
+	LogAppendTime time.Time
 }
 
 // Pending is an append under way. It is completed exactly once.
@@ -132,7 +135,14 @@ func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
 		return refuse(err)
 	}
 	var ids *recordIDs
-	source := p.queue.describe().Options.DedupSource
+	o := p.queue.describe().Options
+	now := time.Now()
+	if !o.LogAppendTime {
+		if err := checkTimestamps(info, &o, now); err != nil {
+			return refuse(err)
+		}
+	}
+	source := o.DedupSource
 	if source != DedupSourceNone {
 		if ids, err = readRecordIDs(it.Batch, info, source, e.cfg.DecompressedBytesMax); err != nil {
 			return refuse(err)
@@ -141,10 +151,14 @@ func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
 	if err := e.writer.budget.acquire(ctx, len(it.Batch)); err != nil {
 		return refuse(err)
 	}
+	// The one copy of the payload: the frame goes back to its connection.
+	batch := bytes.Clone(it.Batch)
+	if o.LogAppendTime {
+		stampBatch(batch, &info, now)
+	}
 	pending := &Pending{done: make(chan struct{})}
 	e.writer.enqueue(p, &entry{
-		// The one copy of the payload: the frame goes back to its connection.
-		batch: bytes.Clone(it.Batch), info: info, source: source, ids: ids, pending: pending,
+		batch: batch, info: info, source: source, ids: ids, pending: pending,
 		ref: it.Partition.Queue, number: it.Partition.Number,
 	})
 	return pending

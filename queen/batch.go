@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"time"
 )
 
 // A record batch of magic 2, as Kafka clients send it and as it is stored:
@@ -45,6 +46,8 @@ const (
 	attrUsedByClients = attrCodecMask | attrAppendTime | attrTransactional | attrControl
 
 	batchMagic = 2
+
+	noTimestamp = -1 // of a record without one
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -60,6 +63,7 @@ type batchInfo struct {
 	Records       int
 	Span          int32 // last offset delta + 1: the offsets it consumes
 	BaseTimestamp int64
+	MinTimestamp  int64 // from checkBatch: of the records with one, which −1 is not
 	MaxTimestamp  int64 // from checkBatch: of the records, whatever the header claims
 	ProducerID    int64 // −1: not idempotent
 	ProducerEpoch int16
@@ -93,7 +97,7 @@ func checkBatch(b []byte, lim batchLimits) (batchInfo, error) {
 		return batchInfo{}, err
 	}
 	defer it.close()
-	newest := int64(math.MinInt64)
+	newest, oldest := int64(math.MinInt64), int64(math.MaxInt64)
 	var r record
 	for {
 		// The deltas ascend and stay below Span, which is the count: so they are 0, 1, 2, …
@@ -102,10 +106,13 @@ func checkBatch(b []byte, lim batchLimits) (batchInfo, error) {
 			return batchInfo{}, err
 		}
 		if !ok {
-			info.MaxTimestamp = newest
+			info.MaxTimestamp, info.MinTimestamp = newest, oldest
 			return info, nil
 		}
 		newest = max(newest, r.Timestamp)
+		if r.Timestamp != noTimestamp {
+			oldest = min(oldest, r.Timestamp)
+		}
 	}
 }
 
@@ -234,6 +241,29 @@ func findMaxTimestamp(b []byte, decompressedMax int) (delta int32, timestamp int
 func patchBatch(b []byte, base int64, epoch int32) {
 	binary.BigEndian.PutUint64(b, uint64(base))
 	binary.BigEndian.PutUint32(b[batchAtEpoch:], uint32(epoch))
+}
+
+// checkTimestamps holds a checked batch's records against the clock.
+func checkTimestamps(info batchInfo, o *QueueOptions, now time.Time) error {
+	ms := now.UnixMilli()
+	switch {
+	case info.MaxTimestamp != noTimestamp && info.MaxTimestamp > ms && info.MaxTimestamp-ms > o.TimestampAfterMaxMs:
+		return fmt.Errorf("a record's timestamp %d lies more than %d ms ahead of the broker's clock: %w",
+			info.MaxTimestamp, o.TimestampAfterMaxMs, ErrInvalidTimestamp)
+	case o.TimestampBeforeMaxMs < ms && info.MinTimestamp < ms-o.TimestampBeforeMaxMs:
+		return fmt.Errorf("a record's timestamp %d lies more than %d ms behind the broker's clock: %w",
+			info.MinTimestamp, o.TimestampBeforeMaxMs, ErrInvalidTimestamp)
+	}
+	return nil
+}
+
+// stampBatch gives a batch the log's time: all of its records then have it.
+func stampBatch(b []byte, info *batchInfo, now time.Time) {
+	info.LogAppendTime, info.MaxTimestamp = true, now.UnixMilli()
+	attributes := binary.BigEndian.Uint16(b[batchAtAttributes:])
+	binary.BigEndian.PutUint16(b[batchAtAttributes:], attributes|attrAppendTime)
+	binary.BigEndian.PutUint64(b[batchAtMaxTimestamp:], uint64(info.MaxTimestamp))
+	binary.BigEndian.PutUint32(b[batchAtCRC:], crc32.Checksum(b[batchAtAttributes:], castagnoli))
 }
 
 // recordIter walks the records of one batch. It allocates nothing where the

@@ -38,6 +38,8 @@ func (o QueueOptions) validate() error {
 	case o.CompletedRetentionSeconds < 0 || o.CompletedRetentionSeconds > completedRetentionSecondsMax:
 		return fmt.Errorf("%w: completedRetentionSeconds is %d, must be 0 to %d",
 			ErrInvalidConfig, o.CompletedRetentionSeconds, completedRetentionSecondsMax)
+	case o.TimestampBeforeMaxMs < 0 || o.TimestampAfterMaxMs < 0:
+		return fmt.Errorf("%w: timestamps may be %d ms early and %d ms late, neither below 0", ErrInvalidConfig, o.TimestampAfterMaxMs, o.TimestampBeforeMaxMs)
 	}
 	return nil
 }
@@ -121,7 +123,8 @@ func (p OptionsPatch) row() store.QueuePatch {
 	r := store.QueuePatch{
 		DedupWindowSeconds: p.DedupWindowSeconds, DedupSource: p.DedupSource, DedupMaxIDs: p.DedupMaxIDs,
 		MaxMessageBytes: p.MaxMessageBytes, RetentionMs: p.RetentionMs, RetentionBytes: p.RetentionBytes,
-		CompletedRetentionSeconds: p.CompletedRetentionSeconds, Configs: p.Configs,
+		CompletedRetentionSeconds: p.CompletedRetentionSeconds, LogAppendTime: p.LogAppendTime,
+		TimestampBeforeMaxMs: p.TimestampBeforeMaxMs, TimestampAfterMaxMs: p.TimestampAfterMaxMs, Configs: p.Configs,
 	}
 	if p.DedupMaxIDs != nil {
 		n := maxIDsRow(*p.DedupMaxIDs)
@@ -140,7 +143,8 @@ func (o QueueOptions) row() store.QueueOptions {
 		DedupWindowSeconds: o.DedupWindowSeconds, WindowFrom: string(o.WindowFrom),
 		DedupSource: o.DedupSource, DedupMaxIDs: maxIDsRow(o.DedupMaxIDs),
 		MaxMessageBytes: o.MaxMessageBytes, RetentionMs: o.RetentionMs, RetentionBytes: o.RetentionBytes,
-		CompletedRetentionSeconds: o.CompletedRetentionSeconds, Configs: o.Configs,
+		CompletedRetentionSeconds: o.CompletedRetentionSeconds, LogAppendTime: o.LogAppendTime,
+		TimestampBeforeMaxMs: o.TimestampBeforeMaxMs, TimestampAfterMaxMs: o.TimestampAfterMaxMs, Configs: o.Configs,
 	}
 }
 
@@ -150,7 +154,8 @@ func describeOptions(r store.QueueOptions) QueueOptions {
 		DedupWindowSeconds: r.DedupWindowSeconds, WindowFrom: WindowFrom(r.WindowFrom),
 		DedupSource: r.DedupSource, DedupMaxIDs: r.DedupMaxIDs,
 		MaxMessageBytes: r.MaxMessageBytes, RetentionMs: r.RetentionMs, RetentionBytes: r.RetentionBytes,
-		CompletedRetentionSeconds: r.CompletedRetentionSeconds, Configs: r.Configs,
+		CompletedRetentionSeconds: r.CompletedRetentionSeconds, LogAppendTime: r.LogAppendTime,
+		TimestampBeforeMaxMs: r.TimestampBeforeMaxMs, TimestampAfterMaxMs: r.TimestampAfterMaxMs, Configs: r.Configs,
 	}
 	if o.DedupMaxIDs == store.DedupMaxIDsNone {
 		o.DedupMaxIDs = 0

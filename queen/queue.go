@@ -3,6 +3,7 @@ package queen
 import (
 	"cmp"
 	"maps"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -45,6 +46,13 @@ type QueueOptions struct {
 	// CompletedRetentionSeconds keeps the ids of messages, for acknowledging,
 	// longer than the window; 0 adds nothing.
 	CompletedRetentionSeconds int
+	// LogAppendTime stamps batches of Kafka clients with the broker's time (Kafka:
+	// message.timestamp.type).
+	LogAppendTime bool
+	// TimestampBeforeMaxMs and TimestampAfterMaxMs are how far the timestamps of
+	// Kafka records may lie behind and ahead of the broker's clock, unless
+	// it stamps them itself (Kafka: message.timestamp.before.max.ms, …after.max.ms).
+	TimestampBeforeMaxMs, TimestampAfterMaxMs int64
 	// Configs are the topic configs that were set by name through Kafka, as text.
 	// What is not one of the options above has no effect but to be reported back.
 	Configs map[string]string
@@ -56,7 +64,9 @@ const (
 	DefaultDedupWindowSeconds       = 3600
 	DefaultMaxMessageBytes          = 1_048_588 // Apache Kafka's default
 	DefaultRetentionMs        int64 = -1
-	TopicRetentionMs          int64 = 7 * 24 * 3600 * 1000
+	// DefaultTimestampAfterMaxMs is an hour, as in Apache Kafka since 4.0.
+	DefaultTimestampAfterMaxMs int64 = 3_600_000
+	TopicRetentionMs           int64 = 7 * 24 * 3600 * 1000
 )
 
 // DefaultOptions are the options of a queue made natively that nobody configured.
@@ -68,6 +78,9 @@ func DefaultOptions() QueueOptions {
 		MaxMessageBytes:    DefaultMaxMessageBytes,
 		RetentionMs:        DefaultRetentionMs,
 		RetentionBytes:     -1,
+
+		TimestampBeforeMaxMs: math.MaxInt64,
+		TimestampAfterMaxMs:  DefaultTimestampAfterMaxMs,
 	}
 }
 
@@ -104,6 +117,9 @@ type OptionsPatch struct {
 	RetentionMs               *int64
 	RetentionBytes            *int64
 	CompletedRetentionSeconds *int
+	LogAppendTime             *bool
+	TimestampBeforeMaxMs      *int64
+	TimestampAfterMaxMs       *int64
 	// Configs sets topic configs by name; a nil value takes one away.
 	Configs map[string]*string
 }
@@ -125,6 +141,9 @@ func (p OptionsPatch) Apply(stored, defaults QueueOptions) QueueOptions {
 	set(&o.RetentionMs, p.RetentionMs)
 	set(&o.RetentionBytes, p.RetentionBytes)
 	set(&o.CompletedRetentionSeconds, p.CompletedRetentionSeconds)
+	set(&o.LogAppendTime, p.LogAppendTime)
+	set(&o.TimestampBeforeMaxMs, p.TimestampBeforeMaxMs)
+	set(&o.TimestampAfterMaxMs, p.TimestampAfterMaxMs)
 	o.Configs = maps.Clone(o.Configs)
 	for name, v := range p.Configs {
 		if v == nil {

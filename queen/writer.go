@@ -500,6 +500,9 @@ func (w *writer) parts(f *flight, r *store.SegmentResult) {
 		var err error
 		switch r.Verdicts[i] {
 		case store.PartStored:
+			if e.info.LogAppendTime {
+				res.LogAppendTime = time.UnixMilli(e.info.MaxTimestamp)
+			}
 		case store.PartResend:
 			res.CreatedAt = time.Time{}
 		case store.PartOutOfOrder:

@@ -176,7 +176,8 @@ func TestEveryOptionIsStored(t *testing.T) {
 	}
 	want := store.QueueOptions{
 		DedupWindowSeconds: 7, WindowFrom: "kafka", DedupSource: "header:id", DedupMaxIDs: 11, MaxMessageBytes: 13,
-		RetentionMs: 17, RetentionBytes: 19, CompletedRetentionSeconds: 23, Configs: map[string]string{"segment.ms": "29"},
+		RetentionMs: 17, RetentionBytes: 19, CompletedRetentionSeconds: 23,
+		LogAppendTime: true, TimestampBeforeMaxMs: 31, TimestampAfterMaxMs: 37, Configs: map[string]string{"segment.ms": "29"},
 	}
 	if v := reflect.ValueOf(want); !allSet(v) {
 		t.Fatalf("%+v leaves an option out", want)
@@ -190,6 +191,7 @@ func TestEveryOptionIsStored(t *testing.T) {
 		DedupWindowSeconds: &want.DedupWindowSeconds, WindowFrom: &want.WindowFrom, DedupSource: &want.DedupSource,
 		DedupMaxIDs: &want.DedupMaxIDs, MaxMessageBytes: &want.MaxMessageBytes, RetentionMs: &want.RetentionMs,
 		RetentionBytes: &want.RetentionBytes, CompletedRetentionSeconds: &want.CompletedRetentionSeconds,
+		LogAppendTime: &want.LogAppendTime, TimestampBeforeMaxMs: &want.TimestampBeforeMaxMs, TimestampAfterMaxMs: &want.TimestampAfterMaxMs,
 		Configs: map[string]*string{"segment.ms": &value},
 	}
 	if !allSet(reflect.ValueOf(patch)) {

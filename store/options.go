@@ -26,6 +26,9 @@ type QueueOptions struct {
 	RetentionMs               int64  `json:"retention_ms"`
 	RetentionBytes            int64  `json:"retention_bytes"`
 	CompletedRetentionSeconds int    `json:"completed_retention_seconds"`
+	LogAppendTime             bool   `json:"log_append_time"`
+	TimestampBeforeMaxMs      int64  `json:"timestamp_before_max_ms"`
+	TimestampAfterMaxMs       int64  `json:"timestamp_after_max_ms"`
 	// Configs are the topic configs set by name through Kafka, as text; never nil
 	// when read.
 	Configs map[string]string `json:"configs"`
@@ -45,7 +48,11 @@ func DefaultQueueOptions() QueueOptions {
 		MaxMessageBytes:    1048588, // Kafka's max.message.bytes
 		RetentionMs:        -1,      // everything is kept
 		RetentionBytes:     -1,
-		Configs:            map[string]string{},
+
+		TimestampBeforeMaxMs: math.MaxInt64,
+		TimestampAfterMaxMs:  3_600_000, // Kafka's message.timestamp.after.max.ms
+
+		Configs: map[string]string{},
 	}
 }
 
@@ -59,6 +66,9 @@ type QueuePatch struct {
 	RetentionMs               *int64  `json:"retention_ms,omitempty"`
 	RetentionBytes            *int64  `json:"retention_bytes,omitempty"`
 	CompletedRetentionSeconds *int    `json:"completed_retention_seconds,omitempty"`
+	LogAppendTime             *bool   `json:"log_append_time,omitempty"`
+	TimestampBeforeMaxMs      *int64  `json:"timestamp_before_max_ms,omitempty"`
+	TimestampAfterMaxMs       *int64  `json:"timestamp_after_max_ms,omitempty"`
 	// Configs sets topic configs by name; a nil value takes one away.
 	Configs map[string]*string `json:"-"`
 }

@@ -28,6 +28,10 @@ CREATE TABLE queues (
     max_message_bytes    integer NOT NULL DEFAULT 1048588 CHECK (max_message_bytes > 0),
     retention_ms         bigint  NOT NULL DEFAULT -1 CHECK (retention_ms >= -1),
     retention_bytes      bigint  NOT NULL DEFAULT -1 CHECK (retention_bytes >= -1),
+    -- Batches of Kafka clients: whose clock counts, and how far a client's may be off.
+    log_append_time      boolean NOT NULL DEFAULT false,
+    timestamp_before_max_ms bigint NOT NULL DEFAULT 9223372036854775807 CHECK (timestamp_before_max_ms >= 0),
+    timestamp_after_max_ms  bigint NOT NULL DEFAULT 3600000 CHECK (timestamp_after_max_ms >= 0),
     -- The sidecar is kept at least this long, whatever the window.
     completed_retention_seconds integer NOT NULL DEFAULT 0 CHECK (completed_retention_seconds >= 0),
     -- Where the id of a Kafka record comes from: 'none', 'key' or 'header:NAME'.

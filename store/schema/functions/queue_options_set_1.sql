@@ -21,6 +21,9 @@ BEGIN
         max_message_bytes = p_queue.max_message_bytes,
         retention_ms = p_queue.retention_ms,
         retention_bytes = p_queue.retention_bytes,
+        log_append_time = p_queue.log_append_time,
+        timestamp_before_max_ms = p_queue.timestamp_before_max_ms,
+        timestamp_after_max_ms = p_queue.timestamp_after_max_ms,
         completed_retention_seconds = p_queue.completed_retention_seconds,
         configs = p_queue.configs,
         version = v_version
