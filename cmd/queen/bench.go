@@ -20,6 +20,7 @@ type benchCommand struct {
 	Produce  benchProduce  `cmd:"" help:"Produce records through the Kafka protocol, acks=all."`
 	Consume  benchConsume  `cmd:"" help:"Read what was produced, from the start, as a consumer that catches up."`
 	Push     benchPush     `cmd:"" help:"Push batches of messages with ids over HTTP."`
+	Dedup    benchDedup    `cmd:"" help:"Push with deduplication, in turn with pushing without it."`
 	Baseline benchBaseline `cmd:"" help:"Write bare rows of bytes into PostgreSQL: what the broker is measured against."`
 }
 

@@ -38,6 +38,8 @@ type Conditions struct {
 	WindowSeconds *int        `json:"dedupWindowSeconds,omitempty"`
 	BufferedBytes int         `json:"BufferedBytes,omitempty"`
 	FillBytes     int64       `json:"fillBytes,omitempty"`
+	FillIDs       int64       `json:"fillIds,omitempty"`
+	Duplicates    int         `json:"duplicatesPerRequest,omitempty"`
 	BaselineRow   int         `json:"baselineRow,omitempty"`
 	BaselineTried []RowTrial  `json:"baselineTried,omitempty"`
 	BaselineConns int         `json:"baselineConnections,omitempty"`

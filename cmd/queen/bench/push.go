@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +30,13 @@ type Push struct {
 	Window      int // seconds of the deduplication window
 	Connections int
 	Payload     *Payload
+	// Duplicates is how many of a batch's messages repeat an id that was
+	// acknowledged before; at most half of Batch. Each must be answered duplicate.
+	Duplicates int
+	// Fill is how many ids are stored before the first round.
+	Fill int64
+	// Label says in the report what is particular about this side.
+	Label string
 
 	client *http.Client
 	made   bool
@@ -35,7 +44,7 @@ type Push struct {
 }
 
 // Name is how the report calls it.
-func (p *Push) Name() string { return "http push at " + p.Addr }
+func (p *Push) Name() string { return "http push at " + p.Addr + p.Label }
 
 // Clients is one shard per client.
 func (p *Push) Clients() int { return p.Connections }
@@ -60,7 +69,40 @@ func (p *Push) Prepare(ctx context.Context) error {
 		return fmt.Errorf("configure queue: status %d: %s", status, answer)
 	}
 	p.made = true
-	return nil
+	return p.fill(ctx)
+}
+
+// fillBatch is how many ids a request of fill stores.
+const fillBatch = 2000
+
+// fill stores Fill ids that no round uses, spread over the partitions.
+func (p *Push) fill(ctx context.Context) error {
+	var taken atomic.Int64
+	value := []byte("null")
+	return each(ctx, p.Connections, func(ctx context.Context, i int) error {
+		var body []byte
+		var answer bytes.Buffer
+		for ctx.Err() == nil {
+			from := taken.Add(fillBatch) - fillBatch
+			if from >= p.Fill {
+				return nil
+			}
+			body = append(body[:0], `{"items":[`...)
+			n := min(fillBatch, int(p.Fill-from))
+			for k := range n {
+				// Of a client that does not exist: no round has these ids.
+				body = p.appendItem(body, k, int(from/fillBatch)%p.Partitions, idOf(p.Connections, uint64(from)+uint64(k)), value)
+			}
+			status, got, err := p.ask(ctx, http.MethodPost, "/api/v1/push", append(body, "]}"...), &answer)
+			if err != nil {
+				return fmt.Errorf("store ids first: %w", err)
+			}
+			if queued := bytes.Count(got, []byte(`"status":"queued"`)); status != http.StatusCreated || queued != n {
+				return fmt.Errorf("store ids first: status %d, %d of %d queued: %.300s", status, queued, n, got)
+			}
+		}
+		return ctx.Err()
+	})
 }
 
 // ask makes one request; the answer is read into buf when it fits.
@@ -97,13 +139,16 @@ func (p *Push) Round(ctx context.Context, t Times, m *Meter) error {
 			if !asked.Before(to) || ctx.Err() != nil {
 				return ctx.Err()
 			}
-			body = p.appendBatch(body[:0], value, i)
+			var repeated int
+			body, repeated = p.appendBatch(body[:0], value, i)
 			status, got, err := p.ask(ctx, http.MethodPost, "/api/v1/push", body, &answer)
 			if err != nil {
 				return fmt.Errorf("push: %w", err)
 			}
-			if n := bytes.Count(got, []byte(`"status":"queued"`)); status != http.StatusCreated || n != p.Batch {
-				return fmt.Errorf("push: status %d, %d of %d messages queued: %.300s", status, n, p.Batch, got)
+			queued, dups := bytes.Count(got, []byte(`"status":"queued"`)), bytes.Count(got, []byte(`"status":"duplicate"`))
+			if status != http.StatusCreated || queued != p.Batch-repeated || dups != repeated {
+				return fmt.Errorf("push: status %d, %d queued and %d duplicates of %d and %d: %.300s",
+					status, queued, dups, p.Batch-repeated, repeated, got)
 			}
 			p.next[i] += uint64(p.Batch)
 			shard.Answered(asked, time.Now(), p.Batch, p.Batch*len(value))
@@ -111,24 +156,39 @@ func (p *Push) Round(ctx context.Context, t Times, m *Meter) error {
 	})
 }
 
-// appendBatch appends the body of a client's next request.
-func (p *Push) appendBatch(b, value []byte, client int) []byte {
-	batch := int(p.next[client])/p.Batch + client
+// appendBatch appends the body of a client's next request, and says how many
+// of its ids were acknowledged before.
+func (p *Push) appendBatch(b, value []byte, client int) (body []byte, repeated int) {
+	batch := int(p.next[client]) / p.Batch
+	partition := (batch + client) % p.Partitions
+	// An earlier batch of the same client and partition, whose second half was new.
+	earlier := 0
+	if p.Duplicates > 0 && batch >= p.Partitions {
+		earlier = batch - p.Partitions*(1+rand.IntN(batch/p.Partitions))
+		repeated = p.Duplicates
+	}
 	b = append(b, `{"items":[`...)
 	for k := range p.Batch {
 		id := idOf(client, p.next[client]+uint64(k))
-		p.Payload.Fill(value, id)
-		if k > 0 {
-			b = append(b, ',')
+		if k < repeated {
+			id = idOf(client, uint64(earlier*p.Batch+p.Duplicates+k))
 		}
-		b = append(append(b, `{"queue":"`...), p.Queue...)
-		b = append(append(b, `","partition":"`...), p.partition(batch%p.Partitions)...)
-		b = append(b, `","transactionId":"`...)
-		b = strconv.AppendUint(b, id, 16)
-		b = append(append(b, `","payload":`...), value...)
-		b = append(b, '}')
+		p.Payload.Fill(value, id)
+		b = p.appendItem(b, k, partition, id, value)
 	}
-	return append(b, "]}"...)
+	return append(b, "]}"...), repeated
+}
+
+func (p *Push) appendItem(b []byte, k, partition int, id uint64, value []byte) []byte {
+	if k > 0 {
+		b = append(b, ',')
+	}
+	b = append(append(b, `{"queue":"`...), p.Queue...)
+	b = append(append(b, `","partition":"`...), p.partition(partition)...)
+	b = append(b, `","transactionId":"`...)
+	b = strconv.AppendUint(b, id, 16)
+	b = append(append(b, `","payload":`...), value...)
+	return append(b, '}')
 }
 
 func (p *Push) partition(i int) string { return "p" + strconv.Itoa(i) }
