@@ -403,6 +403,7 @@ func TestAppendRaceCatchesAProbeInTheLockingStatement(t *testing.T) {
 	l.mutate("append_1", [][2]string{
 		{"ORDER BY p.id FOR NO KEY UPDATE);", "ORDER BY p.id);"},
 		{"FROM probe_1(v_pid, v_from,", "FROM (SELECT p.id FROM log_partitions p WHERE p.id = v_pid FOR NO KEY UPDATE) held CROSS JOIN LATERAL probe_1(held.id, v_from,"},
+		{"IF next_offset - 1 > v_from", "IF true OR next_offset - 1 > v_from"},
 		// The rest of the function is left as right as it can be.
 		{"            -- 5 Write.\n", `
 			SELECT t.end_offset + 1, t.created_at INTO next_offset, v_newest FROM log_txns t
