@@ -345,7 +345,7 @@ func (c *catalog) refresh(ctx context.Context) error {
 }
 
 // run keeps the cache fresh until ctx ends.
-func (c *catalog) run(ctx context.Context, every time.Duration, failed func(error)) {
+func (c *catalog) run(ctx context.Context, every, timeout time.Duration, failed func(error)) {
 	t := time.NewTicker(every)
 	defer t.Stop()
 	for {
@@ -353,9 +353,11 @@ func (c *catalog) run(ctx context.Context, every time.Duration, failed func(erro
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			if err := c.refresh(ctx); err != nil && ctx.Err() == nil {
+			call, cancel := context.WithTimeout(ctx, timeout)
+			if err := c.refresh(call); err != nil && ctx.Err() == nil {
 				failed(err)
 			}
+			cancel()
 		}
 	}
 }

@@ -178,7 +178,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		e.wg.Go(func() { e.writer.run(e.ctx) })
 	}
 	e.wg.Go(func() { e.brokers.run(e.ctx) })
-	e.wg.Go(func() { e.catalog.run(e.ctx, cfg.CatalogEvery, e.failed("refresh catalog")) })
+	e.wg.Go(func() { e.catalog.run(e.ctx, cfg.CatalogEvery, cfg.CallTimeout, e.failed("refresh catalog")) })
 	e.wg.Go(func() { e.poll(e.ctx) })
 	e.wg.Go(func() { e.retain(e.ctx) })
 	e.wg.Go(func() { e.writer.runs.run(e.ctx) })

@@ -75,6 +75,8 @@ func (e *Engine) pollOnce(ctx context.Context) (bool, error) {
 		ids[i] = p.id
 		before[i] = p.marks()
 	}
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.CallTimeout)
+	defer cancel()
 	rows, err := e.db.Marks(ctx, ids)
 	if err != nil {
 		return false, storeError("read the ends of logs", err)

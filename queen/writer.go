@@ -104,6 +104,8 @@ func (w *writer) enqueue(p *partition, e *entry) {
 	for _, it := range e.items {
 		size += nativeSize(it.msg)
 	}
+	w.count(1) // first: close waits for whatever gets past the next line
+	defer w.count(-1)
 	if w.closing.Load() {
 		w.failEntry(e, ErrClosing)
 		return
@@ -216,7 +218,7 @@ func (w *writer) flush(ctx context.Context, fl []*flight) {
 			backoff = w.cfg.RetryMin
 		} else {
 			w.metrics.flushFailures.Inc()
-			again = w.afterError(bundle, err)
+			again = w.afterError(ctx, bundle, err)
 			if len(again) > 0 {
 				w.log.Debug("append repeated", "error", err, "segments", len(again))
 				sleep(ctx, backoff+time.Duration(rand.Int64N(int64(backoff))))
@@ -274,14 +276,15 @@ func (w *writer) call(ctx context.Context, bundle []*flight) (again []*flight, e
 	return again, nil
 }
 
-// afterError decides which flights of a failed call go again.
-func (w *writer) afterError(bundle []*flight, err error) (again []*flight) {
+// afterError decides which flights of a failed call go again. After the end of
+// ctx none does.
+func (w *writer) afterError(ctx context.Context, bundle []*flight, err error) (again []*flight) {
 	unknown := errors.Is(err, store.ErrOutcomeUnknown)
 	retry := unknown || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrStorageFull)
 	now := time.Now()
 	for _, f := range bundle {
 		f.unknown = f.unknown || unknown
-		if retry && now.Before(f.seg.deadline) {
+		if retry && now.Before(f.seg.deadline) && ctx.Err() == nil {
 			again = append(again, f)
 			continue
 		}
@@ -405,7 +408,9 @@ func hashesOf(in [][16]byte) []dedup.Hash {
 func (w *writer) learn(ctx context.Context, f *flight) (mark, error) {
 	backoff := w.cfg.RetryMin
 	for {
-		ms, err := w.db.Marks(ctx, []int64{f.p.id})
+		call, cancel := context.WithTimeout(ctx, w.cfg.CallTimeout)
+		ms, err := w.db.Marks(call, []int64{f.p.id})
+		cancel()
 		if err == nil {
 			if !ms[0].Found { // gone: the call will say so
 				return mark{known: true, epoch: w.db.Incarnation().Epoch}, nil
