@@ -22,7 +22,7 @@ type catalog struct {
 	mu         sync.RWMutex
 	byName     map[string]*queue
 	byTopic    map[uuid.UUID]*queue
-	partitions int // cached
+	partitions int // cached: the sum of what each queue counts for
 
 	loading sync.Mutex // one load at a time: a crowd asking for one new name costs one statement
 	version int64      // catalog version last seen; owned by refresh
@@ -35,6 +35,9 @@ type queue struct {
 	desc  atomic.Pointer[Queue]
 	gone  atomic.Bool // deleted: look the name up again
 	turn  atomic.Uint32
+
+	version int64 // catalog version of desc; guarded by catalog.loading
+	counts  int   // towards catalog.partitions; guarded by catalog.mu
 
 	mu     sync.RWMutex
 	parts  []*partition // by number
@@ -204,7 +207,10 @@ func (c *catalog) load(ctx context.Context, row store.QueueRow) (*queue, error) 
 	if q == nil {
 		q = &queue{id: row.ID, topic: d.TopicID, byPart: map[string]*partition{}}
 	}
-	q.desc.Store(&d)
+	if row.Version >= q.version { // else the row was read before one that is here already
+		q.version = row.Version
+		q.desc.Store(&d)
+	}
 	if q.size() < d.Partitions {
 		if err := c.fill(ctx, q); err != nil {
 			return nil, err
@@ -215,9 +221,9 @@ func (c *catalog) load(ctx context.Context, row store.QueueRow) (*queue, error) 
 	if old := c.byName[d.Name]; old != nil && old != q {
 		c.dropLocked(old)
 	}
-	if c.byTopic[d.TopicID] == nil {
-		c.partitions += q.size()
-	}
+	size := q.size()
+	c.partitions += size - q.counts
+	q.counts = size
 	c.byName[d.Name], c.byTopic[d.TopicID] = q, q
 	for name, old := range c.byName {
 		if c.partitions <= c.partitionsMax || len(c.byName) == 1 {
@@ -230,9 +236,9 @@ func (c *catalog) load(ctx context.Context, row store.QueueRow) (*queue, error) 
 	return q, nil
 }
 
-// fill reads a queue's partitions. Called with loading held.
+// fill reads the partitions that a queue has grown by. Called with loading held.
 func (c *catalog) fill(ctx context.Context, q *queue) error {
-	rows, err := c.db.Partitions(ctx, q.id)
+	rows, err := c.db.Partitions(ctx, q.id, q.size())
 	if err != nil {
 		return storeError("list partitions", err)
 	}
@@ -249,10 +255,8 @@ func (c *catalog) fill(ctx context.Context, q *queue) error {
 		q.parts = append(q.parts, p)
 		q.byPart[p.name] = p
 	}
-	if d := q.describe(); d.Partitions < len(q.parts) {
-		d.Partitions = len(q.parts)
-		q.desc.Store(&d)
-	}
+	n := len(q.parts)
+	q.change(func(d *Queue) { d.Partitions = max(d.Partitions, n) })
 	return nil
 }
 
@@ -283,7 +287,8 @@ func (c *catalog) dropLocked(q *queue) {
 	q.gone.Store(true)
 	if c.byTopic[q.topic] == q {
 		delete(c.byTopic, q.topic)
-		c.partitions -= q.size()
+		c.partitions -= q.counts
+		q.counts = 0
 	}
 	if c.byName[q.name()] == q {
 		delete(c.byName, q.name())
@@ -364,6 +369,18 @@ func (c *catalog) run(ctx context.Context, every, timeout time.Duration, failed 
 
 func (q *queue) describe() Queue { return *q.desc.Load() }
 func (q *queue) name() string    { return q.desc.Load().Name }
+
+// change replaces the description by a changed copy.
+func (q *queue) change(f func(*Queue)) {
+	for {
+		old := q.desc.Load()
+		d := *old
+		f(&d)
+		if q.desc.CompareAndSwap(old, &d) {
+			return
+		}
+	}
+}
 
 func (q *queue) size() int {
 	q.mu.RLock()

@@ -81,9 +81,7 @@ func (e *Engine) Configure(ctx context.Context, name string, p OptionsPatch) (Co
 	}
 	after := describeRow(row)
 	if q := e.catalog.cached(QueueRef{Name: name}); q != nil && q.topic == after.TopicID {
-		d := q.describe()
-		d.Options = after.Options
-		q.desc.Store(&d)
+		q.change(func(d *Queue) { d.Options = after.Options })
 	}
 	return Configured{Queue: after, Before: describeRow(before).Options, Created: created}, nil
 }

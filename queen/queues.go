@@ -100,7 +100,7 @@ func (e *Engine) Partitions(ctx context.Context, name string) ([]Partition, erro
 	if err != nil {
 		return nil, err
 	}
-	rows, err := e.db.Partitions(ctx, q.id)
+	rows, err := e.db.Partitions(ctx, q.id, 0)
 	if err != nil {
 		return nil, storeError("list partitions", err)
 	}

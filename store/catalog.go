@@ -90,9 +90,9 @@ func (db *DB) ChangedQueues(ctx context.Context, version int64) ([]QueueRow, err
 	return readRows(ctx, db, db.read, "list changed queues", scanQueue, queueChangedSQL, version)
 }
 
-// Partitions returns the partitions of a queue, ordered by number.
-func (db *DB) Partitions(ctx context.Context, queueID int64) ([]PartitionRow, error) {
-	return readRows(ctx, db, db.read, "list partitions", scanPartition, partitionListSQL, queueID)
+// Partitions returns the partitions of a queue from a number on, ordered by number.
+func (db *DB) Partitions(ctx context.Context, queueID int64, from int) ([]PartitionRow, error) {
+	return readRows(ctx, db, db.read, "list partitions", scanPartition, partitionListSQL, queueID, from)
 }
 
 // PartitionByName returns one partition of a queue, or ErrNotFound.

@@ -38,7 +38,7 @@ func TestCreateQueueMakesFixedPartitions(t *testing.T) {
 	if !q.Fixed || q.Partitions != 12 || q.DedupWindowSeconds != 0 || q.WindowFrom != "kafka" || q.TopicID == (uuid.UUID{}) {
 		t.Errorf("created %+v", q)
 	}
-	parts, err := db.Partitions(t.Context(), q.ID)
+	parts, err := db.Partitions(t.Context(), q.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestEnsurePartitionOnceForTwentyCallers(t *testing.T) {
 	if err != nil || len(qs) != 1 || qs[0].Partitions != 5 {
 		t.Fatalf("AllQueues = %+v, %v; want one queue with 5 partitions", qs, err)
 	}
-	parts, err := db.Partitions(t.Context(), qs[0].ID)
+	parts, err := db.Partitions(t.Context(), qs[0].ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

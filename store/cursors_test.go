@@ -13,7 +13,7 @@ func TestCommitCursorsStoresWhatExists(t *testing.T) {
 	db := storetest.New(t)
 	p := partitions(t, db, "q", 3)
 	gone := createQueue(t, db, "gone", 1)
-	goneParts, err := db.Partitions(t.Context(), gone.ID)
+	goneParts, err := db.Partitions(t.Context(), gone.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

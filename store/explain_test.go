@@ -70,7 +70,7 @@ func testPlans(t *testing.T, full bool) {
 		{"mark_list", func() error { return w.query("query/mark_list.sql", p) }},
 		{"segment_at_time", func() error { return w.query("query/segment_at_time.sql", first, 7) }},
 		{"epoch_end", func() error { return w.query("query/epoch_end.sql", first, 1) }},
-		{"partition_list", func() error { return w.query("query/partition_list.sql", queue) }},
+		{"partition_list", func() error { return w.query("query/partition_list.sql", queue, 100) }},
 		{"cursor_find", func() error { return w.query("query/cursor_find.sql", "g1", p[:10]) }},
 		{"cursor_list", func() error { return w.query("query/cursor_list.sql", "g1") }},
 		{"cursor_commit", func() error {
