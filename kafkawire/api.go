@@ -72,6 +72,9 @@ func table(cfg Config) []api {
 		{key: 20, advertised: 0, min: 0, max: 6, bytesMax: small, expands: expandsMax, handle: (*conn).deleteTopics},
 		{key: 22, advertised: 0, min: 0, max: 5, bytesMax: tiny, expands: expandsMax, handle: (*conn).initProducer},
 		{key: 23, advertised: 2, min: 2, max: 4, bytesMax: medium, expands: expandsMax, handle: (*conn).leaderEpoch},
+		{key: 32, advertised: 0, min: 0, max: 4, bytesMax: small, expands: expandsMax, handle: (*conn).describeConfigs},
+		{key: 33, advertised: 0, min: 0, max: 2, bytesMax: small, expands: expandsMax, handle: (*conn).alterConfigs},
+		{key: 44, advertised: 0, min: 0, max: 1, bytesMax: small, expands: expandsMax, handle: (*conn).incrementalAlterConfigs},
 		{key: 60, advertised: 0, min: 0, max: 2, bytesMax: tiny, expands: expandsMax, handle: (*conn).describeCluster},
 	}
 	for i := range rows {

@@ -19,6 +19,8 @@ type Engine interface {
 	// AllQueues lists every queue, ordered by name.
 	AllQueues(ctx context.Context) ([]queen.Queue, error)
 	CreateQueue(ctx context.Context, q queen.NewQueue) (queen.Queue, error)
+	// Configure applies a patch to a queue that exists (OptionsPatch.Existing).
+	Configure(ctx context.Context, name string, p queen.OptionsPatch) (queen.Configured, error)
 	DeleteQueue(ctx context.Context, ref queen.QueueRef) (queen.Queue, error)
 	// Append starts the appends in order and returns one Pending per item, at
 	// once unless the bound on bytes in flight is reached.

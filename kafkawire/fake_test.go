@@ -182,8 +182,8 @@ func (f *fake) CreateQueue(ctx context.Context, n queen.NewQueue) (queen.Queue, 
 		return queen.Queue{}, fmt.Errorf("%w: %q", queen.ErrQueueExists, n.Name)
 	}
 	q := &fakeQueue{Queue: queen.Queue{Name: n.Name, Partitions: n.Partitions, Fixed: true, Options: n.Options}}
-	if n.Validate {
-		return q.Queue, nil
+	if err := n.Options.Validate(); err != nil || n.Validate {
+		return q.Queue, err
 	}
 	f.created++
 	f.lastID++
@@ -194,6 +194,30 @@ func (f *fake) CreateQueue(ctx context.Context, n queen.NewQueue) (queen.Queue, 
 	}
 	f.queues[n.Name] = q
 	return q.Queue, nil
+}
+
+func (f *fake) Configure(ctx context.Context, name string, p queen.OptionsPatch) (queen.Configured, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return queen.Configured{}, f.fail
+	}
+	q, err := f.find(queen.QueueRef{Name: name})
+	if err != nil {
+		return queen.Configured{}, err
+	}
+	if !p.Existing || !p.Merge {
+		panic("the door would create or reset a queue")
+	}
+	c := queen.Configured{Queue: q.Queue, Before: q.Options}
+	c.Queue.Options = p.Apply(q.Options, queen.DefaultOptions())
+	if err := c.Queue.Options.Validate(); err != nil {
+		return queen.Configured{}, err
+	}
+	if !p.Validate {
+		q.Queue = c.Queue
+	}
+	return c, nil
 }
 
 func (f *fake) DeleteQueue(ctx context.Context, ref queen.QueueRef) (queen.Queue, error) {

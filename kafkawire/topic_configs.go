@@ -5,129 +5,301 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"queenmq/queen"
 )
 
-// topicConfig is one row of the table of topic configs. Exactly one of set, only
-// and idle says what becomes of a value: it is enforced, it must be the one
-// thing we do anyway, or it tunes Kafka's own files, is accepted because Connect
-// and Streams set it, reported back, and has no effect.
+// topicConfig is one row of the table of topic configs. What becomes of a value
+// is said by which of set, only and reported is there; with none of them the
+// config tunes Kafka's own files: it is accepted because Connect and Streams set
+// it, checked, stored, reported back, and has no effect.
 type topicConfig struct {
 	name string
+	kind kmsg.ConfigType
 	def  string
-	set  func(o *queen.QueueOptions, v string, produceBytesMax int) error
-	only bool
-	idle bool
+	// broker is the broker config whose default this is, and brokerDef its value
+	// where it is said in another unit; empty for none.
+	broker, brokerDef string
+	doc               string
+
+	// least and most bound a number.
+	least, most float64
+	// among lists the values of a text, or of a list's elements; nil: any.
+	among []string
+
+	// set puts a checked value into a patch, get reads it back: it is enforced.
+	set func(p *queen.OptionsPatch, v string)
+	get func(o *queen.QueueOptions) string
+	// only is the one value that is true here; others are refused.
+	only string
+	// reported is told whatever was set: the value is accepted and not stored.
+	reported string
 }
 
-// topicConfigTable lists the topic configs of Kafka 4.x, and ours; other names are refused.
-var topicConfigTable = []topicConfig{
-	{name: "cleanup.policy", def: "delete", only: true},
-	{name: "compression.gzip.level", def: "-1", idle: true},
-	{name: "compression.lz4.level", def: "9", idle: true},
-	{name: "compression.type", def: "producer", only: true},
-	{name: "compression.zstd.level", def: "3", idle: true},
-	{name: "delete.retention.ms", def: "86400000", idle: true},
-	{name: "file.delete.delay.ms", def: "60000", idle: true},
-	{name: "flush.messages", def: "9223372036854775807", idle: true},
-	{name: "flush.ms", def: "9223372036854775807", idle: true},
-	{name: "follower.replication.throttled.replicas", def: "", idle: true},
-	{name: "index.interval.bytes", def: "4096", idle: true},
-	{name: "leader.replication.throttled.replicas", def: "", idle: true},
-	{name: "local.retention.bytes", def: "-2", idle: true},
-	{name: "local.retention.ms", def: "-2", idle: true},
-	{name: "max.compaction.lag.ms", def: "9223372036854775807", idle: true},
-	{name: "max.message.bytes", def: "1048588", set: setMaxMessageBytes},
-	{name: "message.timestamp.after.max.ms", def: "9223372036854775807", only: true},
-	{name: "message.timestamp.before.max.ms", def: "9223372036854775807", only: true},
-	{name: "message.timestamp.type", def: "CreateTime", only: true},
-	{name: "min.cleanable.dirty.ratio", def: "0.5", idle: true},
-	{name: "min.compaction.lag.ms", def: "0", idle: true},
-	{name: "min.insync.replicas", def: "1", idle: true},
-	{name: "preallocate", def: "false", idle: true},
-	{name: "queen.dedup.window.seconds", def: "0", set: setDedupWindow},
-	{name: "remote.log.copy.disable", def: "false", idle: true},
-	{name: "remote.log.delete.on.disable", def: "false", idle: true},
-	{name: "remote.storage.enable", def: "false", only: true},
-	{name: "retention.bytes", def: "-1", only: true},
-	{name: "retention.ms", def: "604800000", set: setRetention},
-	{name: "segment.bytes", def: "1073741824", idle: true},
-	{name: "segment.index.bytes", def: "10485760", idle: true},
-	{name: "segment.jitter.ms", def: "0", idle: true},
-	{name: "segment.ms", def: "604800000", idle: true},
-	{name: "unclean.leader.election.enable", def: "false", idle: true},
+const long = math.MaxInt64
+
+// topicConfigs lists the topic configs of Kafka 4.x, and ours, by name; others are refused.
+var topicConfigs = []topicConfig{
+	{
+		name: "cleanup.policy", kind: kmsg.ConfigTypeList, def: "delete", broker: "log.cleanup.policy", only: "delete", among: []string{"compact", "delete"},
+		doc: "What becomes of old records. Only delete is served yet.",
+	},
+	{name: "compression.gzip.level", kind: kmsg.ConfigTypeInt, def: "-1", broker: "compression.gzip.level", least: -1, most: 9, doc: idleDoc},
+	{name: "compression.lz4.level", kind: kmsg.ConfigTypeInt, def: "9", broker: "compression.lz4.level", least: 1, most: 17, doc: idleDoc},
+	{
+		name: "compression.type", kind: kmsg.ConfigTypeString, def: "producer", broker: "compression.type", only: "producer",
+		among: []string{"uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"},
+		doc:   "Batches are stored as their producer compressed them; nothing else is served.",
+	},
+	{name: "compression.zstd.level", kind: kmsg.ConfigTypeInt, def: "3", broker: "compression.zstd.level", least: -131072, most: 22, doc: idleDoc},
+	{name: "delete.retention.ms", kind: kmsg.ConfigTypeLong, def: "86400000", broker: "log.cleaner.delete.retention.ms", most: long, doc: idleDoc},
+	{name: "file.delete.delay.ms", kind: kmsg.ConfigTypeLong, def: "60000", broker: "log.segment.delete.delay.ms", most: long, doc: idleDoc},
+	{name: "flush.messages", kind: kmsg.ConfigTypeLong, def: "9223372036854775807", broker: "log.flush.interval.messages", least: 1, most: long, doc: idleDoc},
+	{name: "flush.ms", kind: kmsg.ConfigTypeLong, def: "9223372036854775807", broker: "log.flush.scheduler.interval.ms", most: long, doc: idleDoc},
+	{name: "follower.replication.throttled.replicas", kind: kmsg.ConfigTypeList, doc: idleDoc},
+	{name: "index.interval.bytes", kind: kmsg.ConfigTypeInt, def: "4096", broker: "log.index.interval.bytes", most: math.MaxInt32, doc: idleDoc},
+	{name: "leader.replication.throttled.replicas", kind: kmsg.ConfigTypeList, doc: idleDoc},
+	{name: "local.retention.bytes", kind: kmsg.ConfigTypeLong, def: "-2", broker: "log.local.retention.bytes", least: -2, most: long, doc: idleDoc},
+	{name: "local.retention.ms", kind: kmsg.ConfigTypeLong, def: "-2", broker: "log.local.retention.ms", least: -2, most: long, doc: idleDoc},
+	{name: "max.compaction.lag.ms", kind: kmsg.ConfigTypeLong, def: "9223372036854775807", broker: "log.cleaner.max.compaction.lag.ms", least: 1, most: long, doc: idleDoc},
+	{
+		name: "max.message.bytes", kind: kmsg.ConfigTypeInt, def: "1048588", broker: "message.max.bytes", most: math.MaxInt32,
+		doc: "The largest record batch, as its producer compressed it.",
+		set: func(p *queen.OptionsPatch, v string) { p.MaxMessageBytes = number[int](v) },
+		get: func(o *queen.QueueOptions) string { return strconv.Itoa(o.MaxMessageBytes) },
+	},
+	{
+		name: "message.timestamp.after.max.ms", kind: kmsg.ConfigTypeLong, def: "3600000", broker: "log.message.timestamp.after.max.ms", most: long,
+		doc: "How far a record's timestamp may lie ahead of the broker's clock.",
+		set: func(p *queen.OptionsPatch, v string) { p.TimestampAfterMaxMs = number[int64](v) },
+		get: func(o *queen.QueueOptions) string { return strconv.FormatInt(o.TimestampAfterMaxMs, 10) },
+	},
+	{
+		name: "message.timestamp.before.max.ms", kind: kmsg.ConfigTypeLong, def: "9223372036854775807", broker: "log.message.timestamp.before.max.ms", most: long,
+		doc: "How far a record's timestamp may lie behind the broker's clock.",
+		set: func(p *queen.OptionsPatch, v string) { p.TimestampBeforeMaxMs = number[int64](v) },
+		get: func(o *queen.QueueOptions) string { return strconv.FormatInt(o.TimestampBeforeMaxMs, 10) },
+	},
+	{
+		name: "message.timestamp.type", kind: kmsg.ConfigTypeString, def: createTime, broker: "log.message.timestamp.type", among: []string{createTime, logAppendTime},
+		doc: "Whether a record's timestamp is its producer's or the broker's.",
+		set: func(p *queen.OptionsPatch, v string) { stamped := v == logAppendTime; p.LogAppendTime = &stamped },
+		get: func(o *queen.QueueOptions) string {
+			if o.LogAppendTime {
+				return logAppendTime
+			}
+			return createTime
+		},
+	},
+	{name: "min.cleanable.dirty.ratio", kind: kmsg.ConfigTypeDouble, def: "0.5", broker: "log.cleaner.min.cleanable.ratio", most: 1, doc: idleDoc},
+	{name: "min.compaction.lag.ms", kind: kmsg.ConfigTypeLong, def: "0", broker: "log.cleaner.min.compaction.lag.ms", most: long, doc: idleDoc},
+	{
+		name: "min.insync.replicas", kind: kmsg.ConfigTypeInt, def: "1", broker: "min.insync.replicas", least: 1, most: math.MaxInt32, reported: "1",
+		doc: "PostgreSQL replicates: any number is accepted and reported as 1, as any replication factor is.",
+	},
+	{name: "preallocate", kind: kmsg.ConfigTypeBoolean, def: "false", broker: "log.preallocate", doc: idleDoc},
+	{
+		name: "queen.dedup.max.ids", kind: kmsg.ConfigTypeLong, def: "-1", least: -1, most: long,
+		doc: "How many offsets back an id is known; -1: as far as the window reaches.",
+		set: func(p *queen.OptionsPatch, v string) {
+			p.DedupMaxIDs = number[int64](v)
+			*p.DedupMaxIDs = max(0, *p.DedupMaxIDs)
+		},
+		get: func(o *queen.QueueOptions) string {
+			if o.DedupMaxIDs == 0 {
+				return "-1"
+			}
+			return strconv.FormatInt(o.DedupMaxIDs, 10)
+		},
+	},
+	{
+		name: "queen.dedup.source", kind: kmsg.ConfigTypeString, def: queen.DedupSourceNone,
+		doc: "Where the id of a record comes from: none, key or header:NAME. A record whose id is stored within the window is dropped.",
+		set: func(p *queen.OptionsPatch, v string) { p.DedupSource = &v },
+		get: func(o *queen.QueueOptions) string { return o.DedupSource },
+	},
+	{
+		name: "queen.dedup.window.seconds", kind: kmsg.ConfigTypeInt, def: "0", most: math.MaxInt32,
+		doc: "How long an id is known; 0 switches deduplication off.",
+		set: func(p *queen.OptionsPatch, v string) { p.DedupWindowSeconds = number[int](v) },
+		get: func(o *queen.QueueOptions) string { return strconv.Itoa(o.DedupWindowSeconds) },
+	},
+	{name: "remote.log.copy.disable", kind: kmsg.ConfigTypeBoolean, def: "false", doc: idleDoc},
+	{name: "remote.log.delete.on.disable", kind: kmsg.ConfigTypeBoolean, def: "false", doc: idleDoc},
+	{name: "remote.storage.enable", kind: kmsg.ConfigTypeBoolean, def: "false", only: "false", doc: "There is no tiered storage."},
+	{
+		name: "retention.bytes", kind: kmsg.ConfigTypeLong, def: "-1", broker: "log.retention.bytes", least: math.MinInt64, most: long,
+		doc: "The oldest records of a partition go while those after them have that many bytes; -1: none go.",
+		set: func(p *queen.OptionsPatch, v string) {
+			p.RetentionBytes = number[int64](v)
+			*p.RetentionBytes = max(-1, *p.RetentionBytes)
+		},
+		get: func(o *queen.QueueOptions) string { return strconv.FormatInt(o.RetentionBytes, 10) },
+	},
+	{
+		name: "retention.ms", kind: kmsg.ConfigTypeLong, def: "604800000", broker: "log.retention.hours", brokerDef: "168", least: -1, most: long,
+		doc: "Records older than this go; -1: none go.",
+		set: func(p *queen.OptionsPatch, v string) { p.RetentionMs = number[int64](v) },
+		get: func(o *queen.QueueOptions) string { return strconv.FormatInt(o.RetentionMs, 10) },
+	},
+	{name: "segment.bytes", kind: kmsg.ConfigTypeInt, def: "1073741824", broker: "log.segment.bytes", least: 14, most: math.MaxInt32, doc: idleDoc},
+	{name: "segment.index.bytes", kind: kmsg.ConfigTypeInt, def: "10485760", broker: "log.index.size.max.bytes", least: 4, most: math.MaxInt32, doc: idleDoc},
+	{name: "segment.jitter.ms", kind: kmsg.ConfigTypeLong, def: "0", broker: "log.roll.jitter.hours", brokerDef: "0", most: long, doc: idleDoc},
+	{name: "segment.ms", kind: kmsg.ConfigTypeLong, def: "604800000", broker: "log.roll.hours", brokerDef: "168", least: 1, most: long, doc: idleDoc},
+	{name: "unclean.leader.election.enable", kind: kmsg.ConfigTypeBoolean, def: "false", broker: "unclean.leader.election.enable", doc: idleDoc},
 }
 
-func setRetention(o *queen.QueueOptions, v string, _ int) error {
-	ms, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || ms < -1 {
-		return fmt.Errorf("%w: retention.ms is %q, must be a number of milliseconds, or -1", queen.ErrInvalidConfig, v)
-	}
-	o.RetentionMs = ms
-	return nil
-}
-
-// setDedupWindow sets the window of native pushes to a topic, as /configure does.
-func setDedupWindow(o *queen.QueueOptions, v string, _ int) error {
-	n, err := strconv.ParseInt(v, 10, 32)
-	if err != nil || n < 0 {
-		return fmt.Errorf("%w: queen.dedup.window.seconds is %q, must be a number of seconds", queen.ErrInvalidConfig, v)
-	}
-	o.DedupWindowSeconds, o.WindowFrom = int(n), queen.WindowConfigured
-	return nil
-}
-
-func setMaxMessageBytes(o *queen.QueueOptions, v string, produceBytesMax int) error {
-	n, err := strconv.ParseInt(v, 10, 32)
-	if err != nil || n < 0 || n > min(int64(produceBytesMax), math.MaxInt32) {
-		return fmt.Errorf("%w: max.message.bytes is %q, must be between 0 and the %d of a Produce request", queen.ErrInvalidConfig, v, produceBytesMax)
-	}
-	o.MaxMessageBytes = int(n)
-	return nil
-}
-
-// Where a config's value comes from, as CreateTopics reports it.
 const (
-	sourceTopic   int8 = 1
-	sourceDefault int8 = 5
+	idleDoc       = "It tunes Kafka's own files: accepted and reported back, without effect."
+	createTime    = "CreateTime"
+	logAppendTime = "LogAppendTime"
 )
 
-// topicOptions translates the configs of a new topic and gives those it will have.
-func topicOptions(given []kmsg.CreateTopicsRequestTopicConfig, produceBytesMax int) (queen.QueueOptions, []kmsg.CreateTopicsResponseTopicConfig, error) {
-	o := queen.TopicOptions()
-	values := make(map[string]string)
-	for _, g := range given {
-		i := slices.IndexFunc(topicConfigTable, func(row topicConfig) bool { return row.name == g.Name })
-		if i < 0 {
-			return o, nil, fmt.Errorf("%w: unknown topic config %q", queen.ErrInvalidConfig, g.Name)
+// topicConfigOf finds a row by its name.
+func topicConfigOf(name string) *topicConfig {
+	for i := range topicConfigs {
+		if topicConfigs[i].name == name {
+			return &topicConfigs[i]
 		}
-		row := topicConfigTable[i]
-		if g.Value == nil {
-			return o, nil, fmt.Errorf("%w: topic config %s is null", queen.ErrInvalidConfig, row.name)
+	}
+	return nil
+}
+
+// number reads a number that check has passed.
+func number[T int | int64](v string) *T {
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil {
+		panic("BUG: a number was not checked: " + err.Error())
+	}
+	t := T(n)
+	return &t
+}
+
+// check returns a value as it is stored, or says why it is refused.
+func (c *topicConfig) check(v string) (string, error) {
+	v = strings.TrimSpace(v)
+	bad := func(why string) (string, error) {
+		return "", fmt.Errorf("%w: invalid value %s for configuration %s: %s", queen.ErrInvalidConfig, v, c.name, why)
+	}
+	switch c.kind {
+	case kmsg.ConfigTypeInt, kmsg.ConfigTypeLong:
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			return bad("not a whole number")
 		}
-		switch v := *g.Value; {
-		case row.set != nil:
-			if err := row.set(&o, v, produceBytesMax); err != nil {
-				return o, nil, err
+		if f := float64(n); f < c.least || f > c.most {
+			return bad(fmt.Sprintf("must be between %.0f and %.0f", c.least, c.most))
+		}
+		v = strconv.FormatInt(n, 10)
+	case kmsg.ConfigTypeDouble:
+		f, err := strconv.ParseFloat(v, 64)
+		if err != nil || !(f >= c.least && f <= c.most) {
+			return bad(fmt.Sprintf("must be a number between %v and %v", c.least, c.most))
+		}
+	case kmsg.ConfigTypeBoolean:
+		if v = strings.ToLower(v); v != "true" && v != "false" {
+			return bad("must be true or false")
+		}
+	default:
+		for _, part := range c.elements(v) {
+			if c.among != nil && !slices.Contains(c.among, part) {
+				return bad("must be one of " + strings.Join(c.among, ", "))
 			}
-		case row.only && v != row.def:
-			return o, nil, fmt.Errorf("%w: topic config %s is %q, only %q is served", queen.ErrInvalidConfig, row.name, v, row.def)
 		}
-		values[row.name] = *g.Value
 	}
-	report := make([]kmsg.CreateTopicsResponseTopicConfig, 0, len(topicConfigTable))
-	for _, row := range topicConfigTable {
+	if c.only != "" && v != c.only {
+		return bad("only " + c.only + " is served")
+	}
+	return v, nil
+}
+
+// elements are the parts of a list, or the one value of a text.
+func (c *topicConfig) elements(v string) []string {
+	if c.kind != kmsg.ConfigTypeList {
+		return []string{v}
+	}
+	if v == "" {
+		return nil
+	}
+	parts := strings.Split(v, ",")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	return parts
+}
+
+// put adds a checked value to a patch; nil goes back to the default of a topic.
+func (c *topicConfig) put(p *queen.OptionsPatch, v *string) {
+	if p.Configs == nil {
+		p.Configs = make(map[string]*string)
+	}
+	value := c.def
+	if v != nil {
+		value = *v
+	}
+	if c.set != nil {
+		c.set(p, value)
+	}
+	if c.reported == "" || v == nil {
+		p.Configs[c.name] = v
+	}
+	if c.name == "queen.dedup.window.seconds" && v == nil {
+		p.WindowFrom = queen.WindowKafka
+	}
+}
+
+// value is what a queue has, and where it is from.
+func (c *topicConfig) value(o *queen.QueueOptions) (string, kmsg.ConfigSource) {
+	stored, named := o.Configs[c.name]
+	switch {
+	case c.get != nil:
+		v := c.get(o)
+		if named || v != c.def {
+			return v, kmsg.ConfigSourceDynamicTopicConfig
+		}
+		return v, kmsg.ConfigSourceDefaultConfig
+	case named:
+		return stored, kmsg.ConfigSourceDynamicTopicConfig
+	}
+	return c.def, kmsg.ConfigSourceDefaultConfig
+}
+
+// topicOptions translates the configs of a new topic.
+func topicOptions(given []kmsg.CreateTopicsRequestTopicConfig) (queen.QueueOptions, error) {
+	p := queen.OptionsPatch{Merge: true}
+	for _, g := range given {
+		c := topicConfigOf(g.Name)
+		if c == nil {
+			return queen.QueueOptions{}, unknownTopicConfig(g.Name)
+		}
+		if g.Value == nil {
+			return queen.QueueOptions{}, fmt.Errorf("%w: null value not supported for topic config %s", queen.ErrInvalidConfig, g.Name)
+		}
+		v, err := c.check(*g.Value)
+		if err != nil {
+			return queen.QueueOptions{}, err
+		}
+		c.put(&p, &v)
+	}
+	o := queen.TopicOptions()
+	return p.Apply(o, o), nil
+}
+
+func unknownTopicConfig(name string) error {
+	return fmt.Errorf("%w: unknown topic config name: %s", queen.ErrInvalidConfig, name)
+}
+
+// createdConfigs reports the configs of a topic to who made it.
+func createdConfigs(o *queen.QueueOptions) []kmsg.CreateTopicsResponseTopicConfig {
+	out := make([]kmsg.CreateTopicsResponseTopicConfig, 0, len(topicConfigs))
+	for i := range topicConfigs {
 		rc := kmsg.NewCreateTopicsResponseTopicConfig()
-		v, ok := values[row.name]
-		rc.Name, rc.Source = row.name, sourceTopic
-		if !ok {
-			v, rc.Source = row.def, sourceDefault
-		}
-		rc.Value = &v
-		report = append(report, rc)
+		v, source := topicConfigs[i].value(o)
+		rc.Name, rc.Value, rc.Source = topicConfigs[i].name, &v, int8(source)
+		out = append(out, rc)
 	}
-	return o, report, nil
+	return out
 }

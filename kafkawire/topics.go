@@ -36,11 +36,11 @@ func (c *conn) createTopics(ctx context.Context, r *request) (kmsg.Response, err
 		}
 		rt := kmsg.NewCreateTopicsResponseTopic()
 		rt.Topic, rt.NumPartitions, rt.ReplicationFactor = t.Topic, -1, -1
-		q, configs, err := c.createTopic(ctx, req, t, times[t.Topic] > 1, taken)
+		q, err := c.createTopic(ctx, req, t, times[t.Topic] > 1, taken)
 		times[t.Topic] = 0
 		if err == nil {
 			rt.TopicID, rt.NumPartitions, rt.ReplicationFactor = q.TopicID, int32(q.Partitions), 1
-			rt.Configs = configs
+			rt.Configs = createdConfigs(&q.Options)
 		} else {
 			rt.ErrorCode, rt.ErrorMessage = topicCode(c.note(r, err)), message(err)
 			if rt.ErrorCode == codeInvalidConfig {
@@ -69,29 +69,28 @@ func topicCode(err error) int16 {
 	return codeOf(err)
 }
 
-func (c *conn) createTopic(ctx context.Context, req *kmsg.CreateTopicsRequest, t kmsg.CreateTopicsRequestTopic, repeated bool, taken *takenNames) (queen.Queue, []kmsg.CreateTopicsResponseTopicConfig, error) {
+func (c *conn) createTopic(ctx context.Context, req *kmsg.CreateTopicsRequest, t kmsg.CreateTopicsRequestTopic, repeated bool, taken *takenNames) (queen.Queue, error) {
 	none := queen.Queue{}
 	if repeated {
-		return none, nil, fmt.Errorf("%w: the request names topic %q more than once", queen.ErrInvalidRequest, t.Topic)
+		return none, fmt.Errorf("%w: the request names topic %q more than once", queen.ErrInvalidRequest, t.Topic)
 	}
 	if !legalTopic(t.Topic) {
-		return none, nil, fmt.Errorf("%w: a topic name has 1 to %d letters, digits, '.', '_' and '-', and is not '.' or '..'", queen.ErrInvalidName, topicNameMax)
+		return none, fmt.Errorf("%w: a topic name has 1 to %d letters, digits, '.', '_' and '-', and is not '.' or '..'", queen.ErrInvalidName, topicNameMax)
 	}
 	n, err := c.partitionCount(t)
 	if err != nil {
-		return none, nil, err
+		return none, err
 	}
-	options, configs, err := topicOptions(t.Configs, c.srv.cfg.ProduceBytesMax)
+	options, err := topicOptions(t.Configs)
 	if err != nil {
-		return none, nil, err
+		return none, err
 	}
 	if err := taken.collides(ctx, t.Topic); err != nil {
-		return none, nil, err
+		return none, err
 	}
-	q, err := c.srv.engine.CreateQueue(ctx, queen.NewQueue{
+	return c.srv.engine.CreateQueue(ctx, queen.NewQueue{
 		Name: t.Topic, Partitions: n, Validate: req.ValidateOnly, Options: options,
 	})
-	return q, configs, err
 }
 
 // partitionCount is how many partitions a topic is asked to have.

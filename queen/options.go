@@ -16,8 +16,8 @@ const (
 	maxMessageBytesMax           = 64 << 20
 )
 
-// validate says which option is out of range, and what the range is.
-func (o QueueOptions) validate() error {
+// Validate says which option is out of range, and what the range is.
+func (o QueueOptions) Validate() error {
 	if err := ValidateDedupSource(o.DedupSource); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (e *Engine) Configure(ctx context.Context, name string, p OptionsPatch) (Co
 		if err != nil || p.Validate {
 			return c, err
 		}
-	} else if err := p.alone().validate(); err != nil {
+	} else if err := p.alone().Validate(); err != nil {
 		return Configured{}, err
 	}
 	mode := store.ConfigureReplace
@@ -113,7 +113,7 @@ func (e *Engine) preview(ctx context.Context, name string, p OptionsPatch) (Conf
 	}
 	c.Before = c.Queue.Options
 	c.Queue.Options = p.Apply(c.Before, DefaultOptions())
-	return c, c.Queue.Options.validate()
+	return c, c.Queue.Options.Validate()
 }
 
 // row is the patch in the ledger's words.

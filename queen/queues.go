@@ -46,7 +46,7 @@ func (e *Engine) CreateQueue(ctx context.Context, n NewQueue) (Queue, error) {
 	if n.Partitions < 1 {
 		return Queue{}, fmt.Errorf("%w: %d, at least 1", ErrInvalidPartitions, n.Partitions)
 	}
-	if err := n.Options.validate(); err != nil {
+	if err := n.Options.Validate(); err != nil {
 		return Queue{}, err
 	}
 	if n.Validate {
