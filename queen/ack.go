@@ -148,35 +148,43 @@ func (e *Engine) resolve(ctx context.Context, k ackKey, acks []Ack, index []int)
 
 // The bounds of the memory of leases; the oldest are forgotten first.
 const (
-	leasesMax   = 10_000
-	leaseIDsMax = 500_000
+	leasesMax       = 10_000
+	leaseBytesMax   = 64 << 20
+	leaseIDOverhead = 64 // of an id, beside its bytes
 )
 
 // leases remembers what was given out under a lease, so that acknowledging it
 // needs no look-up.
 type leases struct {
 	mu    sync.Mutex
-	ids   map[uuid.UUID]map[string]int64
+	ids   map[uuid.UUID]leased
 	order []uuid.UUID
-	count int
+	bytes int
+}
+
+// leased is what was given out under one lease.
+type leased struct {
+	offsets map[string]int64 // by id
+	bytes   int
 }
 
 func newLeases() *leases {
-	return &leases{ids: map[uuid.UUID]map[string]int64{}}
+	return &leases{ids: map[uuid.UUID]leased{}}
 }
 
 func (l *leases) keep(lease uuid.UUID, msgs []StoredMessage) {
-	ids := make(map[string]int64, len(msgs))
+	given := leased{offsets: make(map[string]int64, len(msgs))}
 	for _, m := range slices.Backward(msgs) { // an id given twice means the first
-		ids[string(m.TransactionID)] = m.Offset
+		given.offsets[string(m.TransactionID)] = m.Offset
+		given.bytes += len(m.TransactionID) + leaseIDOverhead
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ids[lease] = ids
+	l.ids[lease] = given
 	l.order = append(l.order, lease)
-	l.count += len(ids)
-	for len(l.order) > leasesMax || l.count > leaseIDsMax {
-		l.count -= len(l.ids[l.order[0]])
+	l.bytes += given.bytes
+	for len(l.order) > leasesMax || l.bytes > leaseBytesMax {
+		l.bytes -= l.ids[l.order[0]].bytes
 		delete(l.ids, l.order[0])
 		l.order = l.order[1:]
 	}
@@ -185,6 +193,6 @@ func (l *leases) keep(lease uuid.UUID, msgs []StoredMessage) {
 func (l *leases) offset(lease uuid.UUID, id []byte) (int64, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	o, ok := l.ids[lease][string(id)]
+	o, ok := l.ids[lease].offsets[string(id)]
 	return o, ok
 }
