@@ -26,6 +26,7 @@ type catalog struct {
 
 	loading sync.Mutex // one load at a time: a crowd asking for one new name costs one statement
 	version int64      // catalog version last seen; owned by refresh
+	epoch   int32      // incarnation it was seen in; owned by refresh
 }
 
 // queue is a cached queue.
@@ -46,7 +47,7 @@ type queue struct {
 
 func newCatalog(db *store.DB, partitionsMax int) *catalog {
 	return &catalog{
-		db: db, partitionsMax: partitionsMax,
+		db: db, partitionsMax: partitionsMax, epoch: db.Incarnation().Epoch,
 		byName: map[string]*queue{}, byTopic: map[uuid.UUID]*queue{},
 	}
 }
@@ -316,7 +317,8 @@ func (c *catalog) refresh(ctx context.Context) error {
 	if err != nil {
 		return storeError("read catalog version", err)
 	}
-	if v == c.version {
+	epoch := c.db.Incarnation().Epoch
+	if v == c.version && epoch == c.epoch {
 		return nil
 	}
 	c.loading.Lock()
@@ -335,6 +337,11 @@ func (c *catalog) refresh(ctx context.Context) error {
 		alive := make(map[uuid.UUID]bool, len(rows))
 		for _, row := range rows {
 			alive[row.TopicID] = true
+			if epoch != c.epoch {
+				if err := c.survived(ctx, row); err != nil {
+					return err
+				}
+			}
 			if _, err := c.load(ctx, row); err != nil {
 				return err
 			}
@@ -345,7 +352,29 @@ func (c *catalog) refresh(ctx context.Context) error {
 			}
 		}
 	}
-	c.version = v
+	c.version, c.epoch = v, epoch
+	return nil
+}
+
+// survived compares a cached queue with what another incarnation of the
+// database has of it: partitions that were lost may have left their numbers,
+// and even their ids, to others. Called with loading held.
+func (c *catalog) survived(ctx context.Context, row store.QueueRow) error {
+	q := c.cached(QueueRef{TopicID: row.TopicID})
+	if q == nil {
+		return nil
+	}
+	q.version = 0 // the lost rows may have had higher ones
+	rows, err := c.db.Partitions(ctx, q.id, 0)
+	if err != nil {
+		return storeError("list partitions", err)
+	}
+	for i, p := range q.all() {
+		if i >= len(rows) || rows[i].ID != p.id || rows[i].Name != p.name {
+			c.drop(q)
+			break
+		}
+	}
 	return nil
 }
 

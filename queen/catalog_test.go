@@ -62,3 +62,46 @@ func TestCatalogKeepsTheNewerRow(t *testing.T) {
 		}
 	}
 }
+
+// TestCatalogForgetsWhatAnotherIncarnationLost makes the database another
+// incarnation, in which a partition was lost and another one has its number.
+func TestCatalogForgetsWhatAnotherIncarnationLost(t *testing.T) {
+	t.Parallel()
+	db := openNamed(t)
+	c := newCatalog(db, 10)
+	for _, name := range []string{"kept", "lost"} {
+		if _, err := c.named(t.Context(), "q", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pool := storetest.Pool(t, db)
+	for _, sql := range []string{
+		`UPDATE log_partitions SET name = 'other' WHERE name = 'lost'`,
+		`UPDATE queues SET max_message_bytes = 2048, version = version - 1`,
+		`UPDATE cluster SET timeline = 0`,
+		`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'queen/' || '` + db.Config().Application + `'`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for before := db.Incarnation().Epoch; db.Incarnation().Epoch == before; { // until the dead connections are found out
+		_ = c.refresh(t.Context())
+	}
+	if err := c.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.partition(t.Context(), at("q", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.name != "other" {
+		t.Errorf("partition 1 is %q, want the other one", p.name)
+	}
+	if got := p.queue.describe().Options.MaxMessageBytes; got != 2048 {
+		t.Errorf("the largest message is %d bytes, want 2048", got)
+	}
+}
