@@ -158,6 +158,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 			strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
 	}
 	if err != nil {
+		err = lostError(err, conn.Conn().IsClosed())
 		conn.Release()
 		db.Close()
 		return nil, fmt.Errorf("open database: %w", err)

@@ -158,6 +158,16 @@ func acquireError(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
+// lostError says ErrUnavailable of what failed because the connection broke or the
+// server was not ready, and may be done again from the start.
+func lostError(err error, closed bool) error {
+	switch classify(err, closed) {
+	case unknown, unavailable:
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
+
 // openError translates the error of the first connection: what no retry can
 // mend is returned as it is.
 func openError(err error) error {

@@ -85,7 +85,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 	// Closing ends the session and with it the lock.
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if err := checkServer(ctx, conn, cfg.UnsafeDatabase); err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return fmt.Errorf("migrate: %w", lostError(err, conn.IsClosed()))
 	}
 	if err := migrateOn(ctx, conn, cfg, migrationFiles, functionFiles); err != nil {
 		var pe *pgconn.PgError
@@ -93,7 +93,8 @@ func Migrate(ctx context.Context, cfg Config) error {
 			return fmt.Errorf("migrate: %w: another session holds a lock on a table of schema %q for more than %v: %w",
 				ErrUnavailable, cfg.Schema, cfg.LockTimeout, err)
 		}
-		return fmt.Errorf("migrate: %w", err)
+		// Each step commits whole, and the next run finds what is done.
+		return fmt.Errorf("migrate: %w", lostError(err, conn.IsClosed()))
 	}
 	return nil
 }

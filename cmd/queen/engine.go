@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"queenmq/kafkawire"
 	"queenmq/queen"
@@ -33,8 +35,10 @@ func (b *broker) openEngine(ctx context.Context, db *store.DB, host string, port
 		wanted = before.BrokerID
 	}
 	instance := uuid.New()
+	// Metrics of an engine that does not open are forgotten: it may be tried again.
+	metrics := prometheus.NewRegistry()
 	e, err := queen.Open(ctx, queen.Config{
-		DB: db, Log: b.log, Registry: b.metrics,
+		DB: db, Log: b.log, Registry: metrics,
 		DedupCacheOff: !b.flags.DedupCache, DedupCacheBytesMax: int64(b.flags.DedupCacheMB) << 20,
 		Broker: queen.BrokerConfig{
 			ID: wanted, Instance: instance, Predecessor: before.Instance, Host: host, Port: port, Version: version,
@@ -44,6 +48,9 @@ func (b *broker) openEngine(ctx context.Context, db *store.DB, host string, port
 		return nil, err
 	}
 	b.onClose("engine", e.Close)
+	if err := b.metrics.Register(metrics); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	if dir != "" {
 		return e, identity{BrokerID: e.Cluster().Self, Instance: instance}.write(dir)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"queenmq/queen"
 	"queenmq/store"
 )
 
@@ -32,6 +33,7 @@ type serveCommand struct {
 	DedupCache   bool `env:"QUEEN_DEDUP_CACHE" default:"true" negatable:"" help:"Remember ids in memory, so that deduplication looks through less. Off, every verdict stays the same."`
 	DedupCacheMB int  `env:"QUEEN_DEDUP_CACHE_MB" name:"dedup-cache-mb" default:"512" placeholder:"N" help:"Memory for that, in MiB (${default})."`
 
+	DatabaseWait    time.Duration `env:"QUEEN_DATABASE_WAIT" default:"60s" placeholder:"TIME" help:"How long a start waits for a database that cannot be reached or is starting up (${default})."`
 	ShutdownTimeout time.Duration `env:"QUEEN_SHUTDOWN_TIMEOUT" default:"30s" placeholder:"TIME" help:"How long a shutdown may take before it cuts things short (${default})."`
 }
 
@@ -46,6 +48,8 @@ func (c *serveCommand) Validate() error {
 		return fmt.Errorf("--kafka-default-partitions is %d, must be 1 to %d", c.KafkaDefaultPartitions, c.KafkaMaxPartitions)
 	case c.DedupCacheMB < 1 || c.DedupCacheMB > 1<<20:
 		return fmt.Errorf("--dedup-cache-mb is %d, must be 1 to %d", c.DedupCacheMB, 1<<20)
+	case c.DatabaseWait < 0:
+		return fmt.Errorf("--database-wait is %s, must not be negative", c.DatabaseWait)
 	case c.ShutdownTimeout <= 0:
 		return fmt.Errorf("--shutdown-timeout is %s, must be positive", c.ShutdownTimeout)
 	}
@@ -127,23 +131,52 @@ func (b *broker) open(ctx context.Context) (string, error) {
 	b.onClose("database", database.close)
 	b.identityDir = database.dir
 	b.watch("database", database)
-	if err := database.migrate(ctx); err != nil {
-		return "", err
-	}
-	db, err := store.Open(ctx, database.config)
-	if err != nil {
+	until := time.Now().Add(b.flags.DatabaseWait)
+	var db *store.DB
+	if err := b.reach(ctx, until, func() (err error) {
+		if err = database.migrate(ctx); err == nil {
+			db, err = store.Open(ctx, database.config)
+		}
+		return err
+	}); err != nil {
 		return "", err
 	}
 	b.onClose("connections", func(context.Context) error { db.Close(); return nil })
 
-	engine, err := b.openEngine(ctx, db, host, port)
-	if err != nil {
+	var engine *queen.Engine
+	if err := b.reach(ctx, until, func() (err error) {
+		engine, err = b.openEngine(ctx, db, host, port)
+		return err
+	}); err != nil {
 		return "", err
 	}
 	if err := b.openDoors(ctx, engine, kafka, http); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("ready kafka=%s http=%s database=%s version=%s", kafka.Addr(), http.Addr(), database.kind(), version), nil
+}
+
+// databaseRetry is the pause before a database that was not there is tried again.
+const databaseRetry = 500 * time.Millisecond
+
+// reach repeats a step of the start while it fails because the database cannot
+// be reached, which is what happens when both start at once, or while the database
+// restarts or fails over. Each step may be repeated.
+func (b *broker) reach(ctx context.Context, until time.Time, step func() error) error {
+	for said := false; ; said = true {
+		err := step()
+		if err == nil || !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrOutcomeUnknown) || time.Now().After(until) {
+			return err
+		}
+		if !said {
+			b.log.Warn("waiting for the database", "for", time.Until(until).Round(time.Second), "error", err)
+		}
+		select {
+		case <-time.After(databaseRetry):
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
 }
 
 // watch ends the broker when the managed database is gone for good.

@@ -253,6 +253,45 @@ func TestServeOnAnExternalDatabase(t *testing.T) {
 	}
 }
 
+func TestServeWaitsForItsDatabase(t *testing.T) {
+	t.Parallel()
+	dir := openTempDir(t)
+	elsewhere := localpg.Config{DataDir: filepath.Join(dir, "elsewhere")}
+	pg, err := localpg.Start(t.Context(), elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pg.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	impatient := launch(t, filepath.Join(dir, "impatient"), "--database-url", pg.URL(), "--database-wait=0s")
+	for line := range impatient.rest {
+		t.Errorf("ready without a database: %s", line)
+	}
+	s := launch(t, filepath.Join(dir, "own"), "--database-url", pg.URL())
+	for said := time.NewTicker(10 * time.Millisecond); !strings.Contains(s.stderr.String(), "waiting for the database"); <-said.C {
+		select {
+		case line := <-s.rest:
+			t.Fatalf("it does not wait: %q; stderr:\n%s", line, s.stderr)
+		default:
+		}
+	}
+	if pg, err = localpg.Start(t.Context(), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pg.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if s.ready = <-s.rest; !readyPattern.MatchString(s.ready) {
+		t.Fatalf("ready line is %q; stderr:\n%s", s.ready, s.stderr)
+	}
+	if code := s.end(t, syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
 func TestTakenPortIsToldBeforeTheDatabaseStarts(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
