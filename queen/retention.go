@@ -87,8 +87,11 @@ func (e *Engine) forget(ctx context.Context, d store.DueRow) error {
 				return err
 			}
 		}
-		if d.LogStart < 0 || ctx.Err() != nil {
+		if d.LogStart < 0 {
 			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		due, err := e.db.RetentionDue(ctx, d.Partition-1, 1, retentionRowsMax, sidecarSecondsMin)
 		if err != nil || len(due) == 0 || due[0].Partition != d.Partition {
