@@ -11,6 +11,8 @@ FUZZTIME ?= 10s
 BASE     ?= main
 COUNT    ?= 10
 BENCH    ?= .
+CHAOS_TIME ?= 10m
+CHAOS_SEED ?=
 # Packages whose tests need no database.
 SHORT    := ./cmd ./dedup/... ./kafkawire/... ./queen/httpapi/...
 RACE     ?= ./dedup/... ./kafkawire/... ./queen/... ./store
@@ -114,9 +116,9 @@ compat-kafka: ## the compat suite against Apache Kafka, and Kafka's console tool
 	$(GO) test -count=1 -tags java ./compat/kafkanode
 
 .PHONY: chaos
-chaos: ## faults under load, then counting (CHAOS_TIME=10m CHAOS_SEED=n)
+chaos: ## faults under load, then counting, over three seeds (CHAOS_TIME=10m CHAOS_SEED=1,2,3)
 	@.ci/need postgresql
-	$(GO) test -count=1 -v -timeout 24h -run '^TestNothingIsLostOrDoubledUnderFaults$$' ./compat/chaos
+	CHAOS_TIME=$(CHAOS_TIME) CHAOS_SEED=$(CHAOS_SEED) $(GO) test -count=1 -v -timeout 24h -run '^TestNothingIsLostOrDoubledUnderFaults$$' ./compat/chaos
 
 .PHONY: kafka
 kafka: ## run an Apache Kafka node from its published jars, to aim the compat suite at

@@ -2,42 +2,96 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"queenmq/compat/broker"
 )
 
-// Backends are ended at random, the server once without a checkpoint, a broker
-// once by kill -9, all under load through both doors of two brokers. Then
-// nothing acknowledged is lost, nothing is there twice, no offset is missing.
-//
-// CHAOS_TIME sets how long (1m), CHAOS_SEED repeats a run's choices.
+// lane is how a run is made.
+type lane struct {
+	span        time.Duration
+	seeds       []uint64
+	least, most time.Duration // of a round
+	longest     time.Duration // that a fault lasts, about
+	patience    time.Duration // with clients that are not served after the last fault
+}
+
+// theLane is a short run with one seed, the same always, so that a machine that
+// is busy does the same as one that is not. With CHAOS_TIME it is as long as that,
+// over three new seeds or those of CHAOS_SEED (comma between them), with faults
+// that last and all bounds as they are promised.
+func theLane(t *testing.T) lane {
+	t.Helper()
+	l := lane{
+		span: 40 * time.Second, seeds: []uint64{1}, least: time.Second, most: 3 * time.Second,
+		longest: 2 * time.Second, patience: 40 * time.Second,
+	}
+	if s := os.Getenv("CHAOS_TIME"); s != "" {
+		all, err := time.ParseDuration(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := uint64(time.Now().Unix())
+		l = lane{
+			span: all, seeds: []uint64{now, now + 1, now + 2}, least: 5 * time.Second, most: 10 * time.Second,
+			longest: 10 * time.Second, patience: 10 * time.Second,
+		}
+	}
+	if s := os.Getenv("CHAOS_SEED"); s != "" {
+		l.seeds = nil
+		for f := range strings.SplitSeq(s, ",") {
+			seed, err := strconv.ParseUint(strings.TrimSpace(f), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.seeds = append(l.seeds, seed)
+		}
+	}
+	l.span /= time.Duration(len(l.seeds))
+	return l
+}
+
+// Everything is broken at random, under load through both doors of three brokers.
+// Then nothing acknowledged is lost, nothing is there twice, no offset is missing,
+// all answers agree, and every client is served again.
 func TestNothingIsLostOrDoubledUnderFaults(t *testing.T) {
 	t.Parallel()
-	span, seed := settings(t)
-	t.Logf("CHAOS_SEED=%d CHAOS_TIME=%s", seed, span)
-	ctx := timeout(t, span+3*time.Minute)
-	home := dataDir(t)
-	start(t, broker.Config{DataDir: home}) // the keeper of the database takes no traffic
-	pair := newPair(t, home)
-	w := Workload{
-		Cluster: pair.cluster(),
-		Queues:  []string{"chaos-a", "chaos-b", "chaos-c"},
-		Topic:   "chaos", Partitions: 3,
-		Pushers: 4, Producers: 2, Pause: 20 * time.Millisecond, Seed: seed,
+	l := theLane(t)
+	for _, seed := range l.seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { l.run(t, seed) })
+	}
+}
+
+func (l lane) run(t *testing.T, seed uint64) {
+	t.Logf("CHAOS_SEED=%d CHAOS_TIME=%s", seed, l.span)
+	ctx := timeout(t, l.span+5*time.Minute)
+	bin, err := queenBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := Open(ctx, bin, dataDir(t), dataDir(t), dataDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := false
+	defer func() {
+		if !closed {
+			_ = site.Close() // the test has failed already
+		}
+	}()
+	w := &Workload{
+		Cluster: site.Cluster(), Queues: []string{"chaos-a", "chaos-b"}, Topic: "chaos", Partitions: 4,
+		Pushers: 12, Racers: 2, Producers: 3, Pause: 100 * time.Millisecond, Seed: seed,
 	}
 	h := NewHistory()
 	prepare(ctx, t, w, h)
@@ -48,62 +102,81 @@ func TestNothingIsLostOrDoubledUnderFaults(t *testing.T) {
 	settled, stopSettling := context.WithCancelCause(ctx)
 	defer stopSettling(nil)
 	go func() { worked <- w.Run(settled, writing, h) }()
-
 	nemesis := Nemesis{
-		Often: []Fault{{"end backends", endBackends(home)}},
-		Every: 700 * time.Millisecond,
-		Once:  []Fault{{"stop the server at once", stopServer(home)}, {"kill -9 a broker", pair.killOne}},
-		Seed:  seed, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Faults: site.Faults(l.longest), Least: l.least, Most: l.most, AtOnce: 3,
+		Seed: seed, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
-	if err := nemesis.Run(ctx, span); err != nil {
+	made, err := nemesis.Run(ctx, l.span)
+	if err != nil {
+		for _, n := range site.Nodes {
+			t.Logf("%s:\n%s", n.Name, n.Log())
+		}
 		t.Fatal(err)
 	}
+	healed := time.Now()
 	stopWriting()
-	// With the faults over, every client is served again within seconds.
-	patience := time.AfterFunc(30*time.Second, func() { stopSettling(errors.New("not settled 30s after the last fault")) })
-	defer patience.Stop()
+	late := time.AfterFunc(l.patience, func() { stopSettling(fmt.Errorf("not settled %s after the last fault", l.patience)) })
+	defer late.Stop()
 	if err := <-worked; err != nil {
 		t.Error(err)
 	}
-	logs, err := w.ReadLogs(ctx)
-	if err != nil {
-		t.Error(err)
-	}
+	t.Logf("all served %s after the last fault", time.Since(healed).Round(time.Millisecond))
+	logs := l.readAll(settled, t, w)
 	for _, v := range Check(h, logs) {
 		t.Error(v)
 	}
+	l.judge(t, h, made)
+	closed = true
+	if err := site.Close(); err != nil {
+		t.Error(err)
+	}
+	if found, err := site.Deadlocks(); err != nil || len(found) > 0 {
+		t.Errorf("deadlocks: %q %v", found, err)
+	}
+	if t.Failed() {
+		keep(t, seed, h)
+	}
+}
+
+// readAll reads everything at every broker: they show one log.
+func (l lane) readAll(ctx context.Context, t *testing.T, w *Workload) map[string][]Entry {
+	t.Helper()
+	var logs map[string][]Entry
+	for _, addr := range w.Cluster.Kafka {
+		ls, err := w.ReadLogs(ctx, addr)
+		if err != nil {
+			t.Error(err)
+		}
+		if logs != nil && !maps.EqualFunc(logs, ls, slices.Equal[[]Entry]) {
+			t.Errorf("broker at %s shows another log than the one before", addr)
+		}
+		logs = ls
+	}
+	return logs
+}
+
+// judge says what there was, and whether it is enough to show anything.
+func (l lane) judge(t *testing.T, h *History, made map[string]int) {
+	t.Helper()
+	faults := 0
+	for _, n := range made {
+		faults += n
+	}
 	counts := h.Counts()
-	t.Logf("writes: %v; looks at ends: %d", counts, len(h.Ends))
+	all := 0
+	for _, n := range counts {
+		all += n
+	}
+	t.Logf("writes: %d (%.0f/s): %v; looks at ends: %d; %d faults: %v", all, float64(all)/l.span.Seconds(), counts, len(h.Ends), faults, made)
 	if counts[Stored] < 200 || counts[Duplicate] == 0 || counts[Unknown] == 0 {
 		t.Errorf("the run shows little: %v", counts)
 	}
-	pair.bothLive(t)
-	if t.Failed() {
-		keep(t, h)
-	}
-}
-
-func settings(t *testing.T) (time.Duration, uint64) {
-	t.Helper()
-	span, seed := time.Minute, uint64(time.Now().UnixNano())
-	var err error
-	if s := os.Getenv("CHAOS_TIME"); s != "" {
-		if span, err = time.ParseDuration(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if s := os.Getenv("CHAOS_SEED"); s != "" {
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return span, seed
 }
 
 // keep saves a history that shows a violation.
-func keep(t *testing.T, h *History) {
+func keep(t *testing.T, seed uint64, h *History) {
 	t.Helper()
-	path := filepath.Join(os.TempDir(), fmt.Sprintf("chaos-%d.jsonl", os.Getpid()))
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("chaos-%d-%d.jsonl", seed, os.Getpid()))
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
@@ -115,74 +188,9 @@ func keep(t *testing.T, h *History) {
 	t.Logf("history: %s", path)
 }
 
-// pair is two brokers on one database, at addresses that stay.
-type pair struct {
-	t    *testing.T
-	url  string
-	dirs [2]string
-	live [2]*broker.Process
-}
-
-func newPair(t *testing.T, home string) *pair {
-	t.Helper()
-	pg, err := broker.Postgres(home)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &pair{t: t, url: pg.URL()}
-	for i := range p.live {
-		p.dirs[i] = dataDir(t)
-		p.live[i] = start(t, broker.Config{DataDir: p.dirs[i], DatabaseURL: p.url})
-	}
-	return p
-}
-
-func (p *pair) cluster() (c Cluster) {
-	for _, b := range p.live {
-		c.Kafka, c.HTTP = append(c.Kafka, b.Kafka), append(c.HTTP, b.HTTP)
-	}
-	return c
-}
-
-// killOne ends a broker the hard way and starts it again a little later.
-func (p *pair) killOne(ctx context.Context, r *rand.Rand) error {
-	i := r.IntN(len(p.live))
-	old := p.live[i]
-	if err := old.Kill(); err != nil {
-		return err
-	}
-	if !wait(ctx, r, time.Second) {
-		return context.Cause(ctx)
-	}
-	bin, err := queenBinary()
-	if err != nil {
-		return err
-	}
-	p.live[i], err = broker.Start(ctx, broker.Config{
-		Binary: bin, DataDir: p.dirs[i], DatabaseURL: p.url,
-		Args: []string{"--kafka-addr", old.Kafka, "--http-addr", old.HTTP},
-	})
-	if err == nil {
-		p.t.Cleanup(func() { _ = p.live[i].Kill() })
-	}
-	return err
-}
-
-// bothLive checks that no broker ended by itself, and stops them in order.
-func (p *pair) bothLive(t *testing.T) {
-	t.Helper()
-	for _, b := range p.live {
-		if err := b.Stop(30 * time.Second); err != nil {
-			t.Error(err)
-		}
-		if strings.Contains(b.Log(), "panic:") {
-			t.Errorf("a broker panicked:\n%s", b.Log())
-		}
-	}
-}
-
-// prepare makes the topic and the queues, so that every log exists.
-func prepare(ctx context.Context, t *testing.T, w Workload, h *History) {
+// prepare makes the topic, and the queues' partitions in order, so that every log
+// exists and a partition's name is its number.
+func prepare(ctx context.Context, t *testing.T, w *Workload, h *History) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(w.Cluster.Kafka...))
 	if err != nil {
@@ -192,56 +200,13 @@ func prepare(ctx context.Context, t *testing.T, w Workload, h *History) {
 	if _, err := kadm.NewClient(cl).CreateTopic(ctx, w.Partitions, 1, nil, w.Topic); err != nil {
 		t.Fatal(err)
 	}
-	for i, q := range w.Queues {
-		m := message{q, fmt.Sprintf("first/%d", i)}
-		begun := h.Now()
-		as, err := pushBatch(ctx, w.Cluster.HTTP[0], []message{m})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.Write(Write{Client: "first", Partition: q, ID: m.id, Seq: -1, Start: begun, End: h.Now(), Outcome: as[0].outcome(), Offset: as[0].Offset})
-	}
-}
-
-// endBackends ends one to three connections of brokers to the database. While
-// the server is down there is nothing to end.
-func endBackends(home string) func(context.Context, *rand.Rand) error {
-	return func(ctx context.Context, r *rand.Rand) error {
-		pg, err := broker.Postgres(home)
-		if err != nil {
-			return nil // the server is down, which is more than this fault does
-		}
-		c, err := pgx.Connect(ctx, pg.URL())
-		if err != nil {
-			return nil // as above
-		}
-		defer c.Close(ctx)
-		_, _ = c.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM (
-			SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-			ORDER BY random() LIMIT $1) AS victims`, 1+r.IntN(3)) // the server may end under it
-		return nil
-	}
-}
-
-// stopServer ends the server without a checkpoint; its keeper starts it again.
-func stopServer(home string) func(context.Context, *rand.Rand) error {
-	return func(ctx context.Context, r *rand.Rand) error {
-		old, err := broker.Postgres(home)
-		if err != nil {
-			return err
-		}
-		if err := old.Immediate(); err != nil {
-			return err
-		}
-		for wait(ctx, r, 50*time.Millisecond) {
-			now, err := broker.Postgres(home)
-			if err != nil || now.PID == old.PID {
-				continue
-			}
-			if c, err := pgx.Connect(ctx, now.URL()); err == nil {
-				return c.Close(ctx)
+	p := w.pusher(h, "first", 1<<32)
+	for _, q := range w.Queues {
+		for i := range w.Partitions {
+			p.next++
+			if err := p.settle(ctx, "", []item{{q, i, fmt.Sprintf("first/%d", p.next)}}); err != nil {
+				t.Fatal(err)
 			}
 		}
-		return fmt.Errorf("the server has not come back: %w", context.Cause(ctx))
 	}
 }

@@ -14,12 +14,16 @@ type Violation string
 // Check judges a run: what clients were told, against the logs as they are at
 // the end (all offsets from 0, by partition). No violations: nothing acknowledged
 // is lost, nothing is stored twice, no offset is missing or has two values,
-// nothing is out of order, and no end of a log went back.
+// nothing is out of order, all answers about an id agree, and no end of a log
+// went back.
 func Check(h *History, logs map[string][]Entry) []Violation {
 	c := &checker{logs: logs}
 	c.dense()
-	c.writes(h.Writes)
-	c.order(h.Writes)
+	ms := c.messages(h.Writes)
+	c.writes(ms)
+	c.names(ms)
+	c.order(ms)
+	c.register(ms)
 	c.ends(h.Ends, h.Writes)
 	c.reads(h.Reads)
 	return c.found
@@ -46,97 +50,152 @@ func (c *checker) dense() {
 	}
 }
 
-// place is where a message is.
-type place struct {
-	partition string
-	offset    int64
+// message is everything known of one id in one partition.
+type message struct {
+	partition, id string
+	attempts      []Write // in the order in which they are recorded
+	at            []int64 // where it is in the end
+	// It came into the log between these: the first attempt's start, and the first
+	// answer that says where it is.
+	begun, done time.Duration
+}
+
+func (m *message) String() string { return m.partition + " " + m.id }
+
+// never is after everything.
+const never = time.Duration(1<<63 - 1)
+
+// messages gathers what was asked and what is stored, by partition and id.
+func (c *checker) messages(all []Write) []*message {
+	byKey := make(map[[2]string]*message)
+	var ms []*message
+	get := func(partition, id string) *message {
+		key := [2]string{partition, id}
+		m := byKey[key]
+		if m == nil {
+			m = &message{partition: partition, id: id, begun: never, done: never}
+			byKey[key] = m
+			ms = append(ms, m)
+		}
+		return m
+	}
+	for _, w := range all {
+		m := get(w.Partition, w.ID)
+		m.attempts = append(m.attempts, w)
+		m.begun = min(m.begun, w.Start)
+		if w.Outcome == Stored || w.Outcome == Duplicate {
+			m.done = min(m.done, w.End)
+		}
+	}
+	for p, es := range c.logs {
+		for _, e := range es {
+			m := get(p, e.ID)
+			m.at = append(m.at, e.Offset)
+		}
+	}
+	slices.SortFunc(ms, func(a, b *message) int {
+		return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.id, b.id))
+	})
+	return ms
 }
 
 // writes: every id is stored as often, and where, as its answers say.
-func (c *checker) writes(all []Write) {
-	at := make(map[string][]place)
-	for _, p := range slices.Sorted(maps.Keys(c.logs)) {
-		for _, e := range c.logs[p] {
-			at[e.ID] = append(at[e.ID], place{p, e.Offset})
+func (c *checker) writes(ms []*message) {
+	for _, m := range ms {
+		if len(m.at) > 1 {
+			c.violation("twice: %s is stored at %v", m, m.at)
 		}
-	}
-	attempts := make(map[string][]Write)
-	for _, w := range all {
-		attempts[w.ID] = append(attempts[w.ID], w)
-	}
-	for _, id := range slices.Sorted(maps.Keys(at)) {
-		if len(at[id]) > 1 {
-			c.violation("twice: %s is stored at %v", id, at[id])
+		if m.attempts == nil {
+			c.violation("phantom: %s at %v was never written", m, m.at)
+			continue
 		}
-		if attempts[id] == nil {
-			c.violation("phantom: %s at %v was never written", id, at[id])
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(attempts)) {
-		c.oneMessage(id, attempts[id], at[id])
+		c.oneMessage(m)
 	}
 }
 
-func (c *checker) oneMessage(id string, attempts []Write, at []place) {
-	stored, possible := 0, false
-	for _, w := range attempts {
+func (c *checker) oneMessage(m *message) {
+	stored, unknown, told := 0, false, false
+	for i, w := range m.attempts {
 		switch w.Outcome {
 		case Stored, Duplicate:
+			told = true
 			if w.Outcome == Stored {
 				stored++
+				if i > 0 && m.attempts[i-1].Outcome == Duplicate && m.attempts[i-1].Client == w.Client && m.attempts[i-1].Start == w.Start {
+					c.violation("last wins: %s is a duplicate of what comes behind it in its request", m)
+				}
 			}
-			possible = true
-			if len(at) == 0 {
-				c.violation("lost: %s was %s at %s/%d", id, w.Outcome, w.Partition, w.Offset)
+			if len(m.at) == 0 {
+				c.violation("lost: %s was %s at %d", m, w.Outcome, w.Offset)
 				return
 			}
-			if !slices.Contains(at, place{w.Partition, w.Offset}) {
-				c.violation("elsewhere: %s was %s at %s/%d, it is at %v", id, w.Outcome, w.Partition, w.Offset, at)
+			if !slices.Contains(m.at, w.Offset) {
+				c.violation("elsewhere: %s was %s at %d, it is at %v", m, w.Outcome, w.Offset, m.at)
 			}
 		case Unknown:
-			possible = true
+			unknown = true
 		case Failed:
 		}
 	}
 	if stored > 1 {
-		c.violation("stored twice: %d attempts of %s were told so", stored, id)
+		c.violation("stored twice: %d attempts of %s were told so", stored, m)
 	}
-	if !possible && len(at) > 0 {
-		c.violation("undead: every attempt of %s failed, it is at %v", id, at)
+	if !told && !unknown && len(m.at) > 0 {
+		c.violation("undead: every attempt of %s failed, it is at %v", m, m.at)
 	}
-	if n := len(attempts); stored == 0 && n > 0 && !slices.ContainsFunc(attempts, func(w Write) bool { return w.Outcome == Unknown }) &&
-		slices.ContainsFunc(attempts, func(w Write) bool { return w.Outcome == Duplicate }) {
-		c.violation("no original: %s is only ever a duplicate", id)
+	if told && stored == 0 && !unknown {
+		c.violation("no original: %s is only ever a duplicate", m)
 	}
 }
 
-// order: what was acknowledged before another write began lies before it, and a
-// client's messages lie in the order it sent them.
-func (c *checker) order(all []Write) {
-	byPartition := make(map[string][]Write)
-	for _, w := range all {
-		if w.Outcome == Stored {
-			byPartition[w.Partition] = append(byPartition[w.Partition], w)
+// names: all answers about a message give it one message id, which no other has.
+func (c *checker) names(ms []*message) {
+	owner := make(map[string]*message)
+	for _, m := range ms {
+		for _, w := range m.attempts {
+			if w.Message == "" || w.Outcome != Stored && w.Outcome != Duplicate {
+				continue
+			}
+			if o := owner[w.Message]; o != nil && o != m {
+				c.violation("one name: %s and %s are both message %s", o, m, w.Message)
+				break
+			}
+			owner[w.Message] = m
+			if first := slices.IndexFunc(m.attempts, func(w Write) bool { return w.Message != "" }); m.attempts[first].Message != w.Message {
+				c.violation("two names: %s is message %s and message %s", m, m.attempts[first].Message, w.Message)
+				break
+			}
+		}
+	}
+}
+
+// order: what a client knew to be stored before the first attempt of another
+// message lies before that, even if the attempt was late or its answer lost, and
+// a client's messages lie in the order it sent them.
+func (c *checker) order(ms []*message) {
+	byPartition := make(map[string][]*message)
+	for _, m := range ms {
+		if len(m.at) > 0 && m.attempts != nil {
+			byPartition[m.partition] = append(byPartition[m.partition], m)
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(byPartition)) {
-		ws := byPartition[p]
-		starts := slices.Clone(ws)
-		slices.SortFunc(starts, func(a, b Write) int { return cmp.Compare(a.Start, b.Start) })
-		slices.SortFunc(ws, func(a, b Write) int { return cmp.Compare(a.End, b.End) })
-		// Going through the starts in time, the highest offset acknowledged before.
-		var before Write
-		before.Offset = -1
+		dones := byPartition[p]
+		starts := slices.Clone(dones)
+		slices.SortFunc(starts, func(a, b *message) int { return cmp.Compare(a.begun, b.begun) })
+		slices.SortFunc(dones, func(a, b *message) int { return cmp.Compare(a.done, b.done) })
+		// Going through the starts in time, the highest offset known before.
+		var before *message
 		next := 0
-		for _, w := range starts {
-			for ; next < len(ws) && ws[next].End < w.Start; next++ {
-				if ws[next].Offset > before.Offset {
-					before = ws[next]
+		for _, m := range starts {
+			for ; next < len(dones) && dones[next].done < m.begun; next++ {
+				if before == nil || dones[next].at[0] > before.at[0] {
+					before = dones[next]
 				}
 			}
-			if w.Offset < before.Offset {
-				c.violation("reorder: %s at %s/%d began at %s, after %s at %d was acknowledged at %s",
-					w.ID, p, w.Offset, w.Start, before.ID, before.Offset, before.End)
+			if before != nil && m.at[0] < before.at[0] {
+				c.violation("reorder: %s at %d was begun at %s, after %s at %d was known at %s",
+					m, m.at[0], m.begun, before.id, before.at[0], before.done)
 			}
 		}
 	}

@@ -1,13 +1,18 @@
-// Package chaos kills everything, then counts.
+// Package chaos breaks everything, then counts.
 //
-// A run starts brokers on one database, lets clients of both doors write and
-// read while a nemesis ends backends, servers and brokers, heals, reads the whole
-// log back, and hands the history to the checker. The checker is a pure function
-// and is itself tested with histories known to be bad.
+// A run starts three brokers on one database, with a proxy on every link, lets
+// clients of both doors write and read while a nemesis breaks processes and links,
+// heals, reads the whole log back at every broker, and hands the history to the
+// checker. The checker is a pure function and is itself tested with histories known
+// to be bad; the harness as a whole is tested with brokers known to be bad (make
+// mutants).
 //
 //	history.go   what clients asked and were told
 //	checker.go   what must hold of it, and of the log at the end
-//	proxy.go     a door in front of PostgreSQL that can hold, cut and swallow
+//	register.go  the same of each id, by search
+//	site.go      the brokers and their links
+//	proxy.go     a link that can hold, cut, refuse and swallow
 //	workload.go  the clients
-//	nemesis.go   the faults
+//	faults.go    what can be broken
+//	nemesis.go   what is broken when
 package chaos

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -21,16 +20,17 @@ const (
 )
 
 // Write is one attempt to store one message. Repeating a push is another Write
-// of the same ID.
+// of the same ID. Those of one request are recorded in its order, with one Start.
 type Write struct {
 	Client    string        `json:"client"`
 	Partition string        `json:"partition"`
-	ID        string        `json:"id"`  // unique per message, part of what is stored
+	ID        string        `json:"id"`  // unique per message of the partition, and what is stored
 	Seq       int64         `json:"seq"` // order in which the client produced it to the partition; −1: none is promised
 	Start     time.Duration `json:"start"`
 	End       time.Duration `json:"end"`
 	Outcome   Outcome       `json:"outcome"`
-	Offset    int64         `json:"offset"` // with Stored and Duplicate
+	Offset    int64         `json:"offset"`            // with Stored and Duplicate
+	Message   string        `json:"message,omitempty"` // the message id of the answer; Kafka's have none
 	Detail    string        `json:"detail,omitempty"`
 }
 
@@ -104,30 +104,54 @@ func (h *History) Counts() map[Outcome]int {
 	return n
 }
 
-// WriteTo writes the history as one JSON object per line, writes and looks in
-// the order in which they ended.
+// WriteTo writes the history as one JSON object per line, each kind in the order
+// in which it ended.
 func (h *History) WriteTo(w io.Writer) (int64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var n int64
-	line := func(v any) error {
-		b, err := json.Marshal(v)
-		if err != nil {
-			return err
-		}
-		m, err := fmt.Fprintf(w, "%s\n", b)
-		n += int64(m)
-		return err
-	}
+	out := &counted{w: w}
+	enc := json.NewEncoder(out)
 	for _, x := range h.Writes {
-		if err := line(x); err != nil {
-			return n, err
+		if err := enc.Encode(struct {
+			Kind string `json:"kind"`
+			Write
+		}{"write", x}); err != nil {
+			return out.n, err
 		}
 	}
 	for _, x := range h.Ends {
-		if err := line(x); err != nil {
-			return n, err
+		if err := enc.Encode(struct {
+			Kind string `json:"kind"`
+			End
+		}{"end", x}); err != nil {
+			return out.n, err
 		}
 	}
-	return n, nil
+	for reader, ps := range h.Reads {
+		for p, es := range ps {
+			for _, e := range es {
+				if err := enc.Encode(struct {
+					Kind      string `json:"kind"`
+					Reader    string `json:"reader"`
+					Partition string `json:"partition"`
+					Entry
+				}{"read", reader, p, e}); err != nil {
+					return out.n, err
+				}
+			}
+		}
+	}
+	return out.n, nil
+}
+
+// counted counts what is written.
+type counted struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
 }

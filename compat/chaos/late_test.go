@@ -6,20 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kversion"
 
 	"queenmq/compat/broker"
 )
-
-// appendCall is part of the text of every append call.
-const appendCall = "append_"
 
 // throughProxy runs a broker whose connections to PostgreSQL pass a proxy.
 func throughProxy(t *testing.T) (*broker.Process, *Proxy) {
@@ -47,16 +42,6 @@ func request(ctx context.Context, p *broker.Process, method, path string, body a
 	return resp.StatusCode, answer, err
 }
 
-// only makes a client talk to one broker, whoever it is told leads a partition:
-// any broker serves any. From ApiVersions 5 on the client says whom it means to
-// talk to, and is sent away; so it goes with the versions before.
-func only(p *broker.Process) []kgo.Opt {
-	return []kgo.Opt{kgo.MaxVersions(kversion.V4_0_0()), kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, network, p.Kafka)
-	})}
-}
-
 // A first attempt that arrives after its repeat stores nothing: on a queue with
 // a window, on one without, and for a Kafka batch. One whose reply was lost is told
 // where it is.
@@ -64,7 +49,7 @@ func TestALateFirstAttemptStoresNothing(t *testing.T) {
 	t.Parallel()
 	ctx := timeout(t, 2*time.Minute)
 	p, proxy := throughProxy(t)
-	cl, err := kgo.NewClient(append(only(p), kgo.SeedBrokers(p.Kafka), kgo.DefaultProduceTopic("kafka"),
+	cl, err := kgo.NewClient(append(onlyAt(p.Kafka), kgo.DefaultProduceTopic("kafka"),
 		// The client must not resend: the repeat is the broker's.
 		kgo.DisableIdempotentWrite(), kgo.RecordRetries(0))...)
 	if err != nil {
@@ -133,7 +118,7 @@ func TestALateFirstAttemptStoresNothing(t *testing.T) {
 		}
 		stored("undisturbed")
 
-		held := proxy.HoldNext(appendCall)
+		held := proxy.HoldNext(callText)
 		stored("the first attempt held, its repeat passed")
 		if err := held.Caught(ctx); err != nil {
 			t.Fatal(err)
@@ -147,7 +132,7 @@ func TestALateFirstAttemptStoresNothing(t *testing.T) {
 		}
 		stored("after the late attempt")
 
-		dropped := proxy.DropReplyOfNext(appendCall)
+		dropped := proxy.DropReplyOfNext(callText)
 		stored("the reply of the first attempt lost")
 		if err := dropped.Done(ctx); err != nil {
 			t.Fatal(err)

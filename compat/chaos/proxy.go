@@ -12,23 +12,38 @@ import (
 	"sync"
 )
 
-// Proxy stands between a broker and its PostgreSQL on a loopback port. It reads
-// the messages of the protocol well enough to know which statement a call runs,
-// so that one call can be held back while the broker believes its connection
-// lost, or its answer be dropped.
+// Proxy stands on a loopback port in front of a server, and is the network's
+// ill will: it breaks connections, refuses them, and swallows what is said.
+//
+// In front of PostgreSQL it reads the messages of the protocol well enough to
+// know which statement a call runs, so that one call can be held back while the
+// broker believes its connection lost, or its answer be dropped.
 //
 //	broker ──TCP──► Proxy ──unix or TCP──► PostgreSQL
+//	client ──TCP──► Proxy ──TCP──► broker
 type Proxy struct {
 	ln      net.Listener
 	network string
-	target  string
+	plain   bool // carries bytes of any protocol
 
-	mu     sync.Mutex
-	conns  map[*proxied]struct{}
-	closed bool
-	trap   *trap
-	wg     sync.WaitGroup
+	mu      sync.Mutex
+	target  string
+	conns   map[*proxied]struct{}
+	closed  bool
+	refuses bool
+	shut    [2]chan struct{} // per way: not nil while nothing passes, closed when it does again
+	trap    *trap
+	wg      sync.WaitGroup
 }
+
+// Way is a direction through a proxy.
+type Way int
+
+// The ways: to the server, and back to the client.
+const (
+	There Way = iota
+	Back
+)
 
 // trap waits for the next call of a statement.
 type trap struct {
@@ -50,17 +65,26 @@ type proxied struct {
 	client, server net.Conn
 	statements     map[string]string // name → text, as parsed
 	ended          chan struct{}     // closed when the server has ended its side
+	broken         chan struct{}     // closed by close
+	once           sync.Once
 }
 
-// NewProxy listens on a free loopback port and forwards to the target, such as
-// "unix" and a socket's path, while ctx lives.
+// NewProxy listens on a free loopback port and forwards to the PostgreSQL at the
+// target, such as "unix" and a socket's path, while ctx lives.
 func NewProxy(ctx context.Context, network, target string) (*Proxy, error) {
+	return newProxy(ctx, network, target, false)
+}
+
+// NewLink is a proxy over TCP for any protocol. It has no target before Aim.
+func NewLink(ctx context.Context) (*Proxy, error) { return newProxy(ctx, "tcp", "", true) }
+
+func newProxy(ctx context.Context, network, target string, plain bool) (*Proxy, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	p := &Proxy{ln: ln, network: network, target: target, conns: make(map[*proxied]struct{})}
+	p := &Proxy{ln: ln, network: network, target: target, plain: plain, conns: make(map[*proxied]struct{})}
 	p.wg.Go(func() { p.accept(ctx) })
 	return p, nil
 }
@@ -73,6 +97,7 @@ func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
+	p.Resume()
 	err := p.ln.Close()
 	p.Cut()
 	p.wg.Wait()
@@ -88,7 +113,92 @@ func (p *Proxy) Cut() {
 	}
 }
 
+// Aim has connections made from now on go to another address.
+func (p *Proxy) Aim(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+// Refuse breaks every connection, and each new one at once, until Admit.
+func (p *Proxy) Refuse() {
+	p.mu.Lock()
+	p.refuses = true
+	p.mu.Unlock()
+	p.Cut()
+}
+
+// Admit ends Refuse.
+func (p *Proxy) Admit() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuses = false
+}
+
+// Swallow lets nothing more pass these ways: connections stay, and are made, but
+// what is said does not arrive before Resume. Both ways it is a black hole; only
+// back, the server acts and its answers come late.
+func (p *Proxy) Swallow(ways ...Way) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range ways {
+		if p.shut[w] == nil {
+			p.shut[w] = make(chan struct{})
+		}
+	}
+}
+
+// Resume ends Swallow: what was said meanwhile arrives now, unless its
+// connection was cut.
+func (p *Proxy) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for w, shut := range p.shut {
+		if shut != nil {
+			close(shut)
+		}
+		p.shut[w] = nil
+	}
+}
+
+// pass waits until a way is open; false means that the connection broke first.
+func (p *Proxy) pass(c *proxied, w Way) bool {
+	for {
+		p.mu.Lock()
+		shut := p.shut[w]
+		p.mu.Unlock()
+		if shut == nil {
+			return true
+		}
+		select {
+		case <-shut:
+		case <-c.broken:
+			return false
+		}
+	}
+}
+
+// carry copies one way to the end of what is said there.
+func (p *Proxy) carry(c *proxied, w Way, to io.Writer, from io.Reader) error {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if !p.pass(c, w) {
+				return net.ErrClosed
+			}
+			if _, err := to.Write(buf[:n]); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 func (c *proxied) close() {
+	c.once.Do(func() { close(c.broken) })
 	_ = c.client.Close()
 	_ = c.server.Close()
 }
@@ -100,12 +210,22 @@ func (p *Proxy) accept(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		server, err := d.DialContext(ctx, p.network, p.target)
-		if err != nil {
-			_ = client.Close() // the database is down: so is the door
+		p.mu.Lock()
+		target, refuses := p.target, p.refuses
+		p.mu.Unlock()
+		if refuses {
+			_ = client.Close()
 			continue
 		}
-		c := &proxied{client: client, server: server, statements: make(map[string]string), ended: make(chan struct{})}
+		server, err := d.DialContext(ctx, p.network, target)
+		if err != nil {
+			_ = client.Close() // the server is down: so is the door
+			continue
+		}
+		c := &proxied{
+			client: client, server: server, statements: make(map[string]string),
+			ended: make(chan struct{}), broken: make(chan struct{}),
+		}
 		p.mu.Lock()
 		if p.closed {
 			p.mu.Unlock()
@@ -115,7 +235,7 @@ func (p *Proxy) accept(ctx context.Context) {
 		p.conns[c] = struct{}{}
 		p.mu.Unlock()
 		p.wg.Go(func() {
-			c.backward()
+			p.backward(c)
 			p.mu.Lock()
 			delete(p.conns, c)
 			p.mu.Unlock()
@@ -132,12 +252,11 @@ func (p *Proxy) accept(ctx context.Context) {
 
 // backward carries what the server says to its end, though nobody may be left
 // to hear it.
-func (c *proxied) backward() {
+func (p *Proxy) backward(c *proxied) {
 	defer close(c.ended)
 	defer c.client.Close()
-	if _, err := io.Copy(c.client, c.server); err != nil {
-		_, _ = io.Copy(io.Discard, c.server) // either end may break at any time
-	}
+	_ = p.carry(c, Back, c.client, c.server) // either end may break at any time
+	_, _ = io.Copy(io.Discard, c.server)
 }
 
 // HoldNext catches the next call of a statement whose text contains match: the
@@ -155,6 +274,13 @@ func (p *Proxy) set(match string, reply bool) *Held {
 	h := &Held{caught: make(chan struct{})}
 	p.trap = &trap{match: match, reply: reply, held: h}
 	return h
+}
+
+// Disarm takes away a trap that has caught nothing.
+func (p *Proxy) Disarm() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trap = nil
 }
 
 // spring takes the trap if this statement is the one it waits for.
@@ -196,8 +322,15 @@ func readMessage(r io.Reader, typed bool) ([]byte, error) {
 // forward carries what the client says; true means that the server's end is
 // kept for a held call.
 func (p *Proxy) forward(c *proxied) bool {
+	if p.plain {
+		_ = p.carry(c, There, c.server, c.client) // as in backward
+		return false
+	}
 	first, err := readMessage(c.client, false)
 	if err != nil {
+		return false
+	}
+	if !p.pass(c, There) {
 		return false
 	}
 	if _, err := c.server.Write(first); err != nil {
@@ -225,6 +358,9 @@ func (p *Proxy) forward(c *proxied) bool {
 			if t := p.spring(text); t != nil {
 				return p.catch(c, t, msg)
 			}
+		}
+		if !p.pass(c, There) {
+			return false
 		}
 		if _, err := c.server.Write(msg); err != nil {
 			return false
@@ -274,6 +410,16 @@ func (h *Held) Release(ctx context.Context) error {
 		return err
 	}
 	return h.Done(ctx)
+}
+
+// Drop forgets a held call: the server never hears of it.
+func (h *Held) Drop(ctx context.Context) error {
+	if err := h.Caught(ctx); err != nil {
+		return err
+	}
+	h.call = nil
+	h.conn.close()
+	return nil
 }
 
 // send gives the server the call and the end of the connection behind it.

@@ -2,6 +2,10 @@ package chaos
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -112,5 +116,100 @@ func TestProxyHoldsACallWhileItsRepeatPasses(t *testing.T) {
 	}
 	if err := connect(ctx, t, pg.URLAt(proxy.Addr())).Ping(ctx); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// echo is a server that says what it hears.
+func echo(t *testing.T) string {
+	t.Helper()
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_, _ = io.Copy(c, c)
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+func TestLinkSwallowsRefusesAndDeliversLate(t *testing.T) {
+	t.Parallel()
+	link, err := NewLink(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := link.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	link.Aim(echo(t))
+	dial := func() net.Conn {
+		t.Helper()
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", link.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	say := func(c net.Conn, what string) {
+		t.Helper()
+		if _, err := io.WriteString(c, what); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hear := func(c net.Conn, within time.Duration) (string, error) {
+		t.Helper()
+		if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 64)
+		n, err := c.Read(buf)
+		return string(buf[:n]), err
+	}
+	const soon, surely = 50 * time.Millisecond, 10 * time.Second
+	c := dial()
+	for _, ways := range [][]Way{{There}, {Back}, {There, Back}} {
+		say(c, "a")
+		if got, err := hear(c, surely); got != "a" {
+			t.Fatalf("heard %q %v", got, err)
+		}
+		link.Swallow(ways...)
+		say(c, "late")
+		if got, err := hear(c, soon); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("ways %v: heard %q %v through a black hole", ways, got, err)
+		}
+		link.Resume()
+		if got, err := hear(c, surely); got != "late" {
+			t.Fatalf("ways %v: heard %q %v after it", ways, got, err)
+		}
+	}
+	link.Swallow(There, Back)
+	say(c, "lost")
+	link.Cut()
+	link.Resume()
+	if got, err := hear(c, surely); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("heard %q %v on a cut connection", got, err)
+	}
+	link.Refuse()
+	if got, err := hear(dial(), surely); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("heard %q %v where connections are refused", got, err)
+	}
+	link.Admit()
+	c = dial()
+	say(c, "again")
+	if got, err := hear(c, surely); got != "again" {
+		t.Fatalf("heard %q %v", got, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // Cluster is where clients find the brokers of a run. Addresses stay the same
@@ -30,37 +32,42 @@ type Cluster struct {
 // definite answer or is given up as unknown.
 type Workload struct {
 	Cluster Cluster
-	// Queues are deduplicated queues, one partition each, written over HTTP.
+	// Queues are deduplicated queues, written over HTTP.
 	Queues []string
-	// Topic has Partitions partitions and is written by idempotent Kafka producers.
-	Topic      string
+	// Topic is written by idempotent Kafka producers.
+	Topic string
+	// Partitions is how many each queue and the topic have, named by their numbers.
 	Partitions int32
-	// Pushers and Producers are how many clients of each door write at once.
-	Pushers, Producers int
+	// Pushers, Racers and Producers are how many clients of each kind write at once.
+	Pushers, Racers, Producers int
 	// Pause is what a client waits between two steps, on average.
 	Pause time.Duration
 	Seed  uint64
+
+	known known
 }
 
 // Run has the clients write until writing ends and settle until ctx ends. It
 // returns when all are done. The error is about clients that could not work at all.
-func (w Workload) Run(ctx, writing context.Context, h *History) error {
+func (w *Workload) Run(ctx, writing context.Context, h *History) error {
 	var wg sync.WaitGroup
-	errs := make(chan error, w.Pushers+w.Producers)
+	errs := make(chan error, w.Pushers+w.Racers+w.Producers)
 	for i := range w.Pushers {
-		p := &pusher{w: w, h: h, name: fmt.Sprintf("h%d", i), rand: rand.New(rand.NewPCG(w.Seed, uint64(i)))}
+		p := w.pusher(h, fmt.Sprintf("h%d", i), uint64(i))
 		wg.Go(func() { errs <- p.run(ctx, writing) })
 	}
+	for i := range w.Racers {
+		p := w.pusher(h, fmt.Sprintf("x%d", i), uint64(1000+i))
+		wg.Go(func() { errs <- p.race(ctx, writing) })
+	}
 	for i := range w.Producers {
-		p := &producer{w: w, h: h, name: fmt.Sprintf("k%d", i), rand: rand.New(rand.NewPCG(w.Seed, uint64(1000+i)))}
+		p := &producer{w: w, h: h, name: fmt.Sprintf("k%d", i), rand: rand.New(rand.NewPCG(w.Seed, uint64(2000+i)))}
 		wg.Go(func() { errs <- p.run(ctx, writing) })
 	}
 	// Watchers and readers have nothing to settle.
 	for i, addr := range w.Cluster.Kafka {
 		wg.Go(func() { w.watchEnds(writing, h, fmt.Sprintf("e%d", i), addr) })
-	}
-	for i := range 2 {
-		wg.Go(func() { w.tail(writing, h, fmt.Sprintf("r%d", i)) })
+		wg.Go(func() { w.tail(writing, h, fmt.Sprintf("r%d", i), addr) })
 	}
 	wg.Wait()
 	close(errs)
@@ -84,59 +91,147 @@ func wait(ctx context.Context, r *rand.Rand, d time.Duration) bool {
 }
 
 // pusher pushes batches over HTTP and repeats them, at whichever broker, until
-// each message is known to be stored. Some it repeats afterwards for no reason,
-// as retrying clients do.
+// each message is known to be stored.
 type pusher struct {
-	w    Workload
+	w    *Workload
 	h    *History
 	name string
 	rand *rand.Rand
 	next int
-	old  []message // stored before, to be repeated
 }
 
-type message struct{ queue, id string }
+func (w *Workload) pusher(h *History, name string, stream uint64) *pusher {
+	return &pusher{w: w, h: h, name: name, rand: rand.New(rand.NewPCG(w.Seed, stream))}
+}
 
+// item is one message to push.
+type item struct {
+	queue     string
+	partition int32
+	id        string
+}
+
+func (i item) log() string { return fmt.Sprintf("%s/%d", i.queue, i.partition) }
+
+// known are messages that some client knows to be stored, a random sample.
+type known struct {
+	mu    sync.Mutex
+	items []item
+}
+
+// knownMax bounds the sample.
+const knownMax = 4096
+
+func (k *known) add(i item, r *rand.Rand) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.items) < knownMax {
+		k.items = append(k.items, i)
+		return
+	}
+	k.items[r.IntN(knownMax)] = i
+}
+
+func (k *known) any(r *rand.Rand) (item, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.items) == 0 {
+		return item{}, false
+	}
+	return k.items[r.IntN(len(k.items))], true
+}
+
+// fresh is a message of an id that was never used, of any partition.
+func (p *pusher) fresh() item {
+	p.next++
+	return item{
+		p.w.Queues[p.rand.IntN(len(p.w.Queues))], p.rand.Int32N(p.w.Partitions), fmt.Sprintf("%s/%d", p.name, p.next),
+	}
+}
+
+// run pushes bundles over any partitions. Some messages come twice in one
+// request; some that any client has pushed before it repeats for no reason, as
+// retrying clients do.
 func (p *pusher) run(ctx, writing context.Context) error {
 	for wait(writing, p.rand, p.w.Pause) {
-		var batch []message
+		var batch []item
 		for range 1 + p.rand.IntN(5) {
-			queue := p.w.Queues[p.rand.IntN(len(p.w.Queues))]
-			batch = append(batch, message{queue, fmt.Sprintf("%s/%d", p.name, p.next)})
-			p.next++
+			batch = append(batch, p.fresh())
 		}
-		if len(p.old) > 0 && p.rand.IntN(3) == 0 {
-			batch = append(batch, p.old[p.rand.IntN(len(p.old))])
+		if p.rand.IntN(4) == 0 {
+			batch = append(batch, batch[p.rand.IntN(len(batch))])
 		}
-		if err := p.settle(ctx, batch); err != nil {
+		if old, ok := p.w.known.any(p.rand); ok && p.rand.IntN(3) == 0 {
+			batch = append(batch, old)
+		}
+		p.rand.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
+		if err := p.settle(ctx, "", batch); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// settle repeats a batch until all of it has definite answers or ctx ends.
-func (p *pusher) settle(ctx context.Context, batch []message) error {
+// race has several clients push the same messages at once, each in an order of
+// its own and to a broker of its own, two of them to the same one: that one may
+// store both requests in one flush. An id is pushed to several partitions, where
+// it is as many messages.
+func (p *pusher) race(ctx, writing context.Context) error {
+	for wait(writing, p.rand, 3*p.w.Pause) {
+		var batch []item
+		for range 1 + p.rand.IntN(3) {
+			i := p.fresh()
+			for range 1 + p.rand.IntN(3) {
+				batch = append(batch, i)
+				i.partition = (i.partition + 1) % p.w.Partitions
+			}
+		}
+		runners := append(p.w.Cluster.HTTP[:len(p.w.Cluster.HTTP):len(p.w.Cluster.HTTP)], p.w.Cluster.HTTP[p.rand.IntN(len(p.w.Cluster.HTTP))])
+		errs := make(chan error, len(runners))
+		for i, addr := range runners {
+			r := p.w.pusher(p.h, fmt.Sprintf("%s.%d", p.name, i), p.rand.Uint64())
+			mine := append(batch[:0:0], batch...)
+			r.rand.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
+			go func() { errs <- r.settle(ctx, addr, mine) }()
+		}
+		var all error
+		for range runners {
+			all = errors.Join(all, <-errs)
+		}
+		if all != nil {
+			return all
+		}
+	}
+	return nil
+}
+
+// settle repeats a batch until all of it has definite answers or ctx ends, at the
+// first address, if there is one, and then at any.
+func (p *pusher) settle(ctx context.Context, first string, batch []item) error {
 	for try := 0; len(batch) > 0; try++ {
-		if try > 0 && !wait(ctx, p.rand, 50*time.Millisecond) {
+		if try > 0 && !wait(ctx, p.rand, 100*time.Millisecond) {
 			return fmt.Errorf("pusher %s: %d messages have no definite answer", p.name, len(batch))
 		}
-		addr := p.w.Cluster.HTTP[p.rand.IntN(len(p.w.Cluster.HTTP))]
+		addr := first
+		if try > 0 || first == "" {
+			addr = p.w.Cluster.HTTP[p.rand.IntN(len(p.w.Cluster.HTTP))]
+		}
 		start := p.h.Now()
 		answers, err := pushBatch(ctx, addr, batch)
 		end := p.h.Now()
-		var left []message
+		var left []item
 		for i, m := range batch {
-			w := Write{Client: p.name, Partition: m.queue, ID: m.id, Seq: -1, Start: start, End: end, Outcome: Unknown}
+			w := Write{Client: p.name, Partition: m.log(), ID: m.id, Seq: -1, Start: start, End: end, Outcome: Unknown}
 			if err != nil {
 				w.Detail = err.Error()
 			} else {
-				w.Outcome, w.Offset, w.Detail = answers[i].outcome(), answers[i].Offset, answers[i].Error
+				a := answers[i]
+				w.Outcome, w.Offset, w.Message, w.Detail = a.outcome(), a.Offset, a.Message, a.Error
 			}
 			p.h.Write(w)
 			switch w.Outcome {
 			case Stored, Duplicate:
-				p.old = append(p.old, m)
+				p.w.known.add(m, p.rand)
 			default:
 				left = append(left, m)
 			}
@@ -148,9 +243,10 @@ func (p *pusher) settle(ctx context.Context, batch []message) error {
 
 // answer is the outcome of one pushed message as the HTTP door tells it.
 type answer struct {
-	Status string `json:"status"`
-	Offset int64  `json:"offset"`
-	Error  string `json:"error"`
+	Status  string `json:"status"`
+	Offset  int64  `json:"offset"`
+	Message string `json:"message_id"`
+	Error   string `json:"error"`
 }
 
 func (a answer) outcome() Outcome {
@@ -165,14 +261,16 @@ func (a answer) outcome() Outcome {
 }
 
 // pushTimeout is how long a pusher waits for an answer.
-const pushTimeout = 10 * time.Second
+const pushTimeout = 5 * time.Second
 
-func pushBatch(ctx context.Context, addr string, batch []message) ([]answer, error) {
+func pushBatch(ctx context.Context, addr string, batch []item) ([]answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
 	defer cancel()
 	items := make([]map[string]string, len(batch))
 	for i, m := range batch {
-		items[i] = map[string]string{"queue": m.queue, "payload": m.id, "transactionId": m.id}
+		items[i] = map[string]string{
+			"queue": m.queue, "partition": strconv.Itoa(int(m.partition)), "payload": m.id, "transactionId": m.id,
+		}
 	}
 	body, err := json.Marshal(map[string]any{"items": items})
 	if err != nil {
@@ -204,9 +302,9 @@ func pushBatch(ctx context.Context, addr string, batch []message) ([]answer, err
 	return answers, nil
 }
 
-// producer is franz-go as it comes: idempotent, with batches in flight, patient.
+// producer is franz-go as it comes: idempotent, with five batches in flight, patient.
 type producer struct {
-	w    Workload
+	w    *Workload
 	h    *History
 	name string
 	rand *rand.Rand
@@ -214,7 +312,7 @@ type producer struct {
 
 func (p *producer) run(ctx, writing context.Context) error {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(p.w.Cluster.Kafka...), kgo.DefaultProduceTopic(p.w.Topic),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(4<<10),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(1<<10),
 		kgo.MetadataMinAge(100*time.Millisecond), kgo.MetadataMaxAge(2*time.Second),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }))
 	if err != nil {
@@ -223,11 +321,11 @@ func (p *producer) run(ctx, writing context.Context) error {
 	defer cl.Close()
 	for seq := int64(0); wait(writing, p.rand, p.w.Pause); {
 		for range 1 + p.rand.IntN(10) {
-			partition := p.rand.Int32N(p.w.Partitions)
+			to := p.rand.Int32N(p.w.Partitions)
 			id := fmt.Sprintf("%s/%d", p.name, seq)
-			w := Write{Client: p.name, Partition: fmt.Sprintf("%s/%d", p.w.Topic, partition), ID: id, Seq: seq, Start: p.h.Now()}
+			w := Write{Client: p.name, Partition: partition(p.w.Topic, to), ID: id, Seq: seq, Start: p.h.Now()}
 			seq++
-			cl.Produce(ctx, &kgo.Record{Partition: partition, Value: []byte(id)}, func(r *kgo.Record, err error) {
+			cl.Produce(ctx, &kgo.Record{Partition: to, Value: []byte(id)}, func(r *kgo.Record, err error) {
 				w.End, w.Outcome, w.Offset = p.h.Now(), Stored, r.Offset
 				if err != nil {
 					w.Outcome, w.Detail = Unknown, err.Error()
@@ -243,8 +341,8 @@ func (p *producer) run(ctx, writing context.Context) error {
 }
 
 // watchEnds asks one broker over and over where the logs end.
-func (w Workload) watchEnds(ctx context.Context, h *History, name, addr string) {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.MetadataMinAge(100*time.Millisecond))
+func (w *Workload) watchEnds(ctx context.Context, h *History, name, addr string) {
+	cl, err := kgo.NewClient(append(onlyAt(addr), kgo.MetadataMinAge(100*time.Millisecond))...)
 	if err != nil {
 		return
 	}
@@ -261,35 +359,43 @@ func (w Workload) watchEnds(ctx context.Context, h *History, name, addr string) 
 		}
 		ends.Each(func(o kadm.ListedOffset) {
 			if o.Err == nil {
-				h.End(End{Client: name, Partition: w.partition(o.Topic, o.Partition), Start: start, End: end, Offset: o.Offset})
+				h.End(End{Client: name, Partition: partition(o.Topic, o.Partition), Start: start, End: end, Offset: o.Offset})
 			}
 		})
 	}
 }
 
-// partition names a log: a queue has one, the topic several.
-func (w Workload) partition(topic string, p int32) string {
-	if topic == w.Topic {
-		return fmt.Sprintf("%s/%d", topic, p)
+// partition names a log.
+func partition(topic string, p int32) string { return fmt.Sprintf("%s/%d", topic, p) }
+
+// onlyAt makes a client talk to one broker, whoever it is told leads a partition:
+// any broker serves any. From ApiVersions 5 on a client says whom it means to talk
+// to, and is sent away; so it goes with the versions before.
+func onlyAt(addr string) []kgo.Opt {
+	return []kgo.Opt{
+		kgo.SeedBrokers(addr), kgo.MaxVersions(kversion.V4_0_0()),
+		kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, addr)
+		}),
 	}
-	return topic
 }
 
-// tail reads everything from the start as it comes.
-func (w Workload) tail(ctx context.Context, h *History, name string) {
-	cl, err := kgo.NewClient(w.reader()...)
+// tail reads everything from the start as it comes, at one broker.
+func (w *Workload) tail(ctx context.Context, h *History, name, addr string) {
+	cl, err := kgo.NewClient(append(w.reader(), onlyAt(addr)...)...)
 	if err != nil {
 		return
 	}
 	defer cl.Close()
 	for ctx.Err() == nil {
 		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
-			h.Read(name, w.partition(r.Topic, r.Partition), entry(r))
+			h.Read(name, partition(r.Topic, r.Partition), entry(r))
 		})
 	}
 }
 
-func (w Workload) reader() []kgo.Opt {
+func (w *Workload) reader() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.SeedBrokers(w.Cluster.Kafka...), kgo.ConsumeTopics(append([]string{w.Topic}, w.Queues...)...),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MetadataMinAge(100 * time.Millisecond),
@@ -303,15 +409,15 @@ func entry(r *kgo.Record) Entry {
 	e := Entry{Offset: r.Offset, ID: strings.Trim(string(r.Value), `"`), Seq: -1}
 	client, n, _ := strings.Cut(e.ID, "/")
 	e.Client = client
-	if seq, err := strconv.ParseInt(n, 10, 64); err == nil && strings.HasPrefix(client, "k") {
+	if seq, err := strconv.ParseInt(n, 10, 64); err == nil && strings.HasPrefix(client, "k") { // a producer's
 		e.Seq = seq
 	}
 	return e
 }
 
-// ReadLogs reads everything from the start to the present ends.
-func (w Workload) ReadLogs(ctx context.Context) (map[string][]Entry, error) {
-	cl, err := kgo.NewClient(w.reader()...)
+// ReadLogs reads everything from the start to the present ends, at one broker.
+func (w *Workload) ReadLogs(ctx context.Context, addr string) (map[string][]Entry, error) {
+	cl, err := kgo.NewClient(append(w.reader(), onlyAt(addr)...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -332,7 +438,7 @@ func (w Workload) ReadLogs(ctx context.Context) (map[string][]Entry, error) {
 			return logs, fmt.Errorf("read the logs: %d messages below the ends do not come: %w", left, context.Cause(ctx))
 		}
 		fs.EachRecord(func(r *kgo.Record) {
-			p := w.partition(r.Topic, r.Partition)
+			p := partition(r.Topic, r.Partition)
 			logs[p] = append(logs[p], entry(r))
 			left--
 		})
