@@ -241,7 +241,7 @@ func (c *Cache) mergeAlone(ctx context.Context, b *builder, m *memory) {
 // thin drops a plane of a memory's filters, if SQL then reads at most vain ids
 // in vain per id looked up, and reports whether it did.
 func (m *memory) thin(vain int64) bool {
-	if m.planes == 0 || m.ids>>(mainBits+2*(m.planes-1)) > vain {
+	if m.planes == 0 || len(m.filters)+len(m.groups) == 0 || m.ids>>(mainBits+2*(m.planes-1)) > vain {
 		return false
 	}
 	m.planes--

@@ -17,7 +17,7 @@ func history(t *rapid.T) {
 	window := rapid.SampledFrom([]int32{2, 20, 400}).Draw(t, "window")
 	cfg := Config{
 		Source: l, Log: slog.New(slog.DiscardHandler), KeepMin: rapid.SampledFrom([]int64{1, 30}).Draw(t, "keep"),
-		BytesMax:   rapid.SampledFrom([]int64{6 << 10, 60 << 10, 64 << 20}).Draw(t, "bytes"),
+		BytesMax:   rapid.SampledFrom([]int64{6 << 10, 60 << 10, 400 << 10, 64 << 20}).Draw(t, "bytes"),
 		LateIDsMax: rapid.SampledFrom([]int{3, 1000}).Draw(t, "late"),
 	}
 	var c *Cache
@@ -91,6 +91,15 @@ func history(t *rapid.T) {
 			h := draw("n")
 			l.append(part.Draw(t, "p"), int64(len(h)), h)
 		},
+		"push until blocks merge": func(*rapid.T) {
+			p := part.Draw(t, "p")
+			tell(p)
+			for i := range groupBlocks + rapid.IntRange(0, 20).Draw(t, "n") {
+				h := ids(i*50, i*50+blockIDsMin)
+				told[p] = append(told[p], l.append(p, int64(len(h)), h), l.append(p, blockSpanMax, nil))
+				tell(p)
+			}
+		},
 		"time": func(*rapid.T) {
 			<-time.After(time.Duration(rapid.IntRange(1, 1500).Draw(t, "percent")) * time.Duration(window) * time.Second / 1000)
 		},
@@ -138,7 +147,9 @@ type inBubble struct{ rapid.TB }
 
 func TestNoIDInTheWindowIsMissed(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { rapid.Check(inBubble{t}, history) })
+	for range 4 { // times rapid's hundred histories
+		synctest.Test(t, func(t *testing.T) { rapid.Check(inBubble{t}, history) })
+	}
 }
 
 func FuzzHistory(f *testing.F) {
