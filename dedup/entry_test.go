@@ -208,10 +208,14 @@ func TestMergedMemoryMissesNothing(t *testing.T) {
 		n := 0
 		t.Repeat(map[string]func(*rapid.T){
 			"blocks": func(*rapid.T) {
+				size := rapid.SampledFrom([]int{1, 3, 50}).Draw(t, "size")
 				for range rapid.IntRange(1, 40).Draw(t, "n") {
 					now++
-					for range rapid.SampledFrom([]int{1, 3, 50}).Draw(t, "size") {
-						k := id(n - n%7*rapid.IntRange(0, 1).Draw(t, "again")).key()
+					for range size {
+						k := id(n).key()
+						if n%3 == 2 { // stored before, long ago or just now
+							k = all[n*n%len(all)].key
+						}
 						off := int64(n)
 						m.add(k, off, now)
 						m.verified = off

@@ -84,8 +84,12 @@ func (m *memory) next(target int64, alone bool) (plan, bool) {
 		groupsIDs += g.filter.ids
 		leaves += len(g.blocks)
 	}
+	var ready int64 // ids in the blocks of the next group
+	for _, b := range m.blocks[:min(groupBlocks, len(m.blocks))] {
+		ready += int64(len(b.keys))
+	}
 	switch full := len(m.blocks) >= groupBlocks; {
-	case groupsIDs >= target || leaves > leavesMax-groupBlocks || leaves > 0 && full && target == groupIDs:
+	case groupsIDs >= target || leaves > leavesMax-groupBlocks || leaves > 0 && full && ready >= target:
 		p.groups = len(m.groups)
 		for _, g := range m.groups {
 			p.blocks = append(p.blocks, g.blocks...)
@@ -94,7 +98,7 @@ func (m *memory) next(target int64, alone bool) (plan, bool) {
 		return p, false
 	case !alone:
 		p.blocks = slices.Clone(m.blocks[:groupBlocks]) // expiry lets go of the originals
-		p.keep = target > groupIDs
+		p.keep = ready < target
 	case int64(len(m.blocks))*blockIDsMax >= target || len(m.blocks) >= leavesMax:
 		p.blocks = slices.Clone(m.blocks[:min(len(m.blocks), leavesMax)])
 	default:
