@@ -278,18 +278,35 @@ func (e *Engine) Fetch(ctx context.Context, r FetchRequest) ([]Fetched, error) {
 			items[i].p, items[i].answer = nil, noAnswer(err)
 		}
 	}
-	if err := e.read(ctx, items, ReadRequest{MinBytes: r.MinBytes, MaxWait: r.MaxWait, MaxBytes: r.MaxBytes}); err != nil {
-		return nil, err
-	}
 	out := make([]Fetched, len(items))
-	for i := range items {
-		s := &items[i]
-		out[i] = Fetched{Err: s.answer.Err, LogStart: s.answer.LogStart, HighWatermark: s.answer.HighWatermark}
-		if n := len(s.answer.Batches); n > 0 {
-			var err error
-			if out[i].Messages, err = s.p.decode(s.segs, s.item.Offset, lastOffset(s.answer.Batches[n-1])); err != nil {
+	deadline := time.Now().Add(r.MaxWait)
+	for {
+		err := e.read(ctx, items, ReadRequest{MinBytes: r.MinBytes, MaxWait: max(0, time.Until(deadline)), MaxBytes: r.MaxBytes})
+		if err != nil {
+			return nil, err
+		}
+		holes, found := false, false
+		for i := range items {
+			s := &items[i]
+			out[i] = Fetched{Err: s.answer.Err, LogStart: s.answer.LogStart, HighWatermark: s.answer.HighWatermark}
+			n := len(s.answer.Batches)
+			if n == 0 {
+				continue
+			}
+			last := lastOffset(s.answer.Batches[n-1])
+			if out[i].Messages, err = s.p.decode(s.segs, s.item.Offset, last); err != nil {
 				return nil, fmt.Errorf("fetch: %w", err)
 			}
+			if len(out[i].Messages) > 0 {
+				found = true
+				continue
+			}
+			// The offset stands on holes at the end of a batch: dropped duplicates.
+			// A reader of messages would ask for it for ever; it goes on behind them.
+			s.item.Offset, holes = last+1, true
+		}
+		if !holes || found {
+			break
 		}
 	}
 	return out, nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -129,6 +130,40 @@ func TestRepeatedKeyInABatchIsStoredOnce(t *testing.T) {
 		wantPlaces(t, r.Engine, "t", "0 a@0", "2 b@2", "5 c@1")
 		if got, err := r.Read(t.Context(), ReadRequest{Items: []ReadItem{{Partition: at("t", 0), CurrentEpoch: -1, LastFetchedEpoch: -1}}, MaxBytes: 1}); err != nil || got[0].HighWatermark != 7 {
 			t.Fatalf("high watermark %d, %v; want 7", got[0].HighWatermark, err)
+		}
+	})
+}
+
+// TestFetchGoesOnBehindHoles asks at an offset where a batch ends in dropped
+// duplicates, with the batch alone in memory and nothing behind it.
+func TestFetchGoesOnBehindHoles(t *testing.T) {
+	t.Parallel()
+	inEachMode(t, func(t *testing.T, r *room) {
+		sourced(t, r.Engine, "t", DedupSourceKey)
+		wantBase(t, r.Engine, "t", keyed(t, codecNone, "a", "b", "a"), 0)
+		fetch := func(wait time.Duration) Fetched {
+			t.Helper()
+			f, err := r.Fetch(t.Context(), FetchRequest{
+				Items:    []FetchItem{{Queue: "t", Partition: "0", Offset: 2, MaxBytes: 1}},
+				MinBytes: 1, MaxBytes: 1, MaxWait: wait,
+			})
+			if err != nil || f[0].Err != nil {
+				t.Fatal(err, f[0].Err)
+			}
+			return f[0]
+		}
+		if f := fetch(time.Millisecond); len(f.Messages) != 0 || f.HighWatermark != 3 {
+			t.Fatalf("%+v, want nothing, and the end at 3", f)
+		}
+		got := make(chan Fetched)
+		go func() { got <- fetch(time.Minute) }()
+		r.untilWaiting(t)
+		wantBase(t, r.Engine, "t", keyed(t, codecNone, "c"), 3)
+		if f := <-got; len(f.Messages) != 1 || f.Messages[0].Offset != 3 {
+			t.Fatalf("%+v, want the message behind the hole", f)
+		}
+		if f := fetch(0); len(f.Messages) != 1 || f.Messages[0].Offset != 3 {
+			t.Fatalf("%+v, want the message behind the hole at once", f)
 		}
 	})
 }
