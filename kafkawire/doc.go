@@ -31,7 +31,7 @@
 //	produce.go (0)  init_producer.go (22)
 //	fetch.go (1)  fetch_session.go (KIP-227)  fetch_reply.go (records are not copied)
 //	list_offsets.go (2)  leader_epoch.go (23)
-//	topics.go (19, 20)  topic_names.go  topic_configs.go (the table)  configs.go (32, 33, 44)
+//	topics.go (19, 20)  partitions.go (21, 37)  topic_names.go  topic_configs.go (the table)  configs.go (32, 33, 44)
 //	find_coordinator.go (10)  offsets.go (8, 9)
 //	group.go group_join.go group_member.go  a consumer group, as a pure value
 //	groups.go            the groups there are, their callers and their clock

@@ -21,6 +21,11 @@ type Engine interface {
 	CreateQueue(ctx context.Context, q queen.NewQueue) (queen.Queue, error)
 	// Configure applies a patch to a queue that exists (OptionsPatch.Existing).
 	Configure(ctx context.Context, name string, p queen.OptionsPatch) (queen.Configured, error)
+	// AddPartitions widens a queue to count partitions and answers the queue as
+	// it then is; with validate it only says whether it would.
+	AddPartitions(ctx context.Context, name string, count int, validate bool) (queen.Queue, error)
+	// Truncate deletes the oldest messages of partitions, one answer for each.
+	Truncate(ctx context.Context, ts []queen.Truncation) []queen.Truncated
 	DeleteQueue(ctx context.Context, ref queen.QueueRef) (queen.Queue, error)
 	// Append starts the appends in order and returns one Pending per item, at
 	// once unless the bound on bytes in flight is reached.
@@ -34,6 +39,12 @@ type Engine interface {
 	CommitOffsets(ctx context.Context, group string, c []queen.Cursor) ([]queen.Cursor, error)
 	// FetchOffsets reads positions; nil refs means all of the group's.
 	FetchOffsets(ctx context.Context, group string, refs []queen.PartitionRef) ([]queen.Cursor, error)
+	// Groups lists the groups that have positions, by name.
+	Groups(ctx context.Context) ([]string, error)
+	// DeleteGroup deletes all positions of a group.
+	DeleteGroup(ctx context.Context, group string) error
+	// DeleteOffsets deletes positions; one error per partition.
+	DeleteOffsets(ctx context.Context, group string, refs []queen.PartitionRef) ([]error, error)
 }
 
 // QueueAnswer answers one QueueRef.

@@ -42,6 +42,7 @@ const (
 	codeTransactionalIDAuth      int16 = 53
 	codeKafkaStorage             int16 = 56
 	codeUnknownProducerID        int16 = 59
+	codeNonEmptyGroup            int16 = 68
 	codeGroupIDNotFound          int16 = 69
 	codeFetchSessionIDNotFound   int16 = 70
 	codeInvalidFetchSessionEpoch int16 = 71
@@ -51,6 +52,7 @@ const (
 	codeMemberIDRequired         int16 = 79
 	codeGroupMaxSizeReached      int16 = 81
 	codeFencedInstanceID         int16 = 82
+	codeGroupSubscribedToTopic   int16 = 86
 	codeInvalidRecord            int16 = 87
 	codeInvalidTimestamp         int16 = 32
 	codeUnknownTopicID           int16 = 100
@@ -106,6 +108,8 @@ var errorTable = []errorRow{
 	{err: queen.ErrUnknownEpoch, code: codeUnknownLeaderEpoch},
 
 	{err: queen.ErrInvalidGroup, code: codeInvalidGroupID},
+	{err: queen.ErrUnknownGroup, code: codeGroupIDNotFound},
+	{err: queen.ErrGroupNotEmpty, code: codeNonEmptyGroup},
 	{err: queen.ErrMetadataTooLarge, code: codeOffsetMetadataTooLarge},
 	// The native API's own; no Kafka request meets them.
 	{err: queen.ErrLeaseLost, code: codeUnknownServerError},

@@ -531,3 +531,87 @@ func (f *fake) FetchOffsets(ctx context.Context, group string, refs []queen.Part
 	}
 	return as, nil
 }
+
+func (f *fake) AddPartitions(ctx context.Context, name string, count int, validate bool) (queen.Queue, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return queen.Queue{}, f.fail
+	}
+	q, err := f.find(queen.QueueRef{Name: name})
+	if err != nil {
+		return queen.Queue{}, err
+	}
+	if count <= q.Partitions {
+		return queen.Queue{}, queen.ErrInvalidPartitions
+	}
+	for !validate && q.Partitions < count {
+		q.Partitions++
+		q.logs = append(q.logs, &fakeLog{producers: make(map[int64]*fakeProducer)})
+	}
+	return q.Queue, nil
+}
+
+func (f *fake) Truncate(ctx context.Context, ts []queen.Truncation) []queen.Truncated {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make([]queen.Truncated, len(ts))
+	for i, t := range ts {
+		out[i].LogStart = -1
+		l, err := f.log(t.Partition)
+		if err != nil {
+			out[i].Err = err
+			continue
+		}
+		to := t.Before
+		if to == queen.ToLogEnd {
+			to = l.end
+		}
+		if to < 0 || to > l.end {
+			out[i].Err = queen.ErrOffsetOutOfRange
+			continue
+		}
+		l.start = max(l.start, to)
+		out[i].LogStart = l.start
+	}
+	return out
+}
+
+func (f *fake) Groups(ctx context.Context) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for name, cs := range f.cursors {
+		if len(cs) > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, f.fail
+}
+
+func (f *fake) DeleteGroup(ctx context.Context, group string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return f.fail
+	}
+	if len(f.cursors[group]) == 0 {
+		return queen.ErrUnknownGroup
+	}
+	delete(f.cursors, group)
+	return nil
+}
+
+func (f *fake) DeleteOffsets(ctx context.Context, group string, refs []queen.PartitionRef) ([]error, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make([]error, len(refs))
+	for i, r := range refs {
+		if _, out[i] = f.log(r); out[i] == nil {
+			q, _ := f.find(r.Queue)
+			delete(f.cursors[group], fmt.Sprint(q.ID, "/", r.Number))
+		}
+	}
+	return out, f.fail
+}

@@ -91,8 +91,13 @@ func pushOne(t *testing.T, e *Engine, queue, id string) Pushed {
 
 func fetchAll(t *testing.T, e *Engine, queue, partition string) []StoredMessage {
 	t.Helper()
+	return fetchFrom(t, e, queue, partition, 0)
+}
+
+func fetchFrom(t *testing.T, e *Engine, queue, partition string, offset int64) []StoredMessage {
+	t.Helper()
 	var out []StoredMessage
-	for offset := int64(0); ; {
+	for {
 		f, err := e.Fetch(t.Context(), FetchRequest{
 			Items: []FetchItem{{Queue: queue, Partition: partition, Offset: offset, MaxBytes: 1 << 20}}, MaxBytes: 1 << 20,
 		})

@@ -70,6 +70,10 @@ var (
 
 	// ErrInvalidGroup: a consumer group id that is empty or not allowed.
 	ErrInvalidGroup = errors.New("invalid consumer group")
+	// ErrUnknownGroup: a consumer group that has neither members nor positions.
+	ErrUnknownGroup = errors.New("unknown consumer group")
+	// ErrGroupNotEmpty: a consumer group that somebody is still in.
+	ErrGroupNotEmpty = errors.New("consumer group is not empty")
 	// ErrMetadataTooLarge: the text stored with an offset is too long.
 	ErrMetadataTooLarge = errors.New("offset metadata too large")
 	// ErrLeaseLost: the lease named by an ack has ended or was never given.
@@ -86,5 +90,5 @@ var Errors = []error{
 	ErrCorruptBatch, ErrInvalidRecord, ErrInvalidTimestamp, ErrTooLarge, ErrUnsupportedCompression, ErrTransactional,
 	ErrOutOfOrderSequence, ErrDuplicateSequence, ErrProducerFenced, ErrUnknownProducer,
 	ErrOffsetOutOfRange, ErrFencedEpoch, ErrUnknownEpoch,
-	ErrInvalidGroup, ErrMetadataTooLarge, ErrLeaseLost, ErrUnresolvable,
+	ErrInvalidGroup, ErrUnknownGroup, ErrGroupNotEmpty, ErrMetadataTooLarge, ErrLeaseLost, ErrUnresolvable,
 }

@@ -110,3 +110,38 @@ func (e *Engine) Partitions(ctx context.Context, name string) ([]Partition, erro
 	}
 	return out, nil
 }
+
+// AddPartitions widens a queue made by a Kafka client to count partitions; with
+// validate it only says whether it would. A count that is not above the present
+// one is ErrInvalidPartitions. The partitions of a native queue come with their
+// first message and are not added here: ErrInvalidRequest.
+func (e *Engine) AddPartitions(ctx context.Context, name string, count int, validate bool) (Queue, error) {
+	rows, err := e.db.Queues(ctx, []string{name}, nil)
+	if err != nil {
+		return Queue{}, storeError("look up queue", err)
+	}
+	if len(rows) == 0 {
+		return Queue{}, unknownQueue(QueueRef{Name: name})
+	}
+	row, added := rows[0], rows[0].Fixed && rows[0].Partitions < count
+	if added && !validate {
+		if row, added, err = e.db.AddPartitions(ctx, row.ID, count); errors.Is(err, store.ErrNotFound) {
+			return Queue{}, unknownQueue(QueueRef{Name: name})
+		}
+		if err != nil {
+			return Queue{}, storeError("add partitions", err)
+		}
+	}
+	switch {
+	case !row.Fixed:
+		return Queue{}, fmt.Errorf("%w: %q was made natively, its partitions come with their first message", ErrInvalidRequest, name)
+	case !added:
+		return Queue{}, fmt.Errorf("%w: %q has %d partitions, %d would not be an increase", ErrInvalidPartitions, name, row.Partitions, count)
+	}
+	if q := e.catalog.cached(QueueRef{Name: name}); q != nil && !validate {
+		if err := e.catalog.reload(ctx, q); err != nil {
+			return Queue{}, err
+		}
+	}
+	return describeRow(row), nil
+}

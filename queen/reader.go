@@ -177,7 +177,7 @@ func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n i
 		case n > 0 && limit <= 0 && here:
 			s.answer = e.empty(s.p)
 			continue
-		case here && s.item.Offset < m.next:
+		case here && s.item.Offset >= m.logStart && s.item.Offset < m.next:
 			// None where the tail ends below the mark: another broker wrote on.
 			if segs, _, ok := e.tail.segments(s.p.id, epoch, s.item.Offset, limit); ok && len(segs) > 0 {
 				s.answer = e.empty(s.p)

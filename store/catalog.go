@@ -24,6 +24,8 @@ var (
 	queueDeleteSQL string
 	//go:embed query/partition_ensure.sql
 	partitionEnsureSQL string
+	//go:embed query/partitions_add.sql
+	partitionsAddSQL string
 	//go:embed query/partition_list.sql
 	partitionListSQL string
 	//go:embed query/partition_find.sql
@@ -140,6 +142,22 @@ func (db *DB) EnsurePartition(ctx context.Context, queue, partition string) (Que
 		return r.q, PartitionRow{}, fmt.Errorf("partition %q of queue %q: %w", partition, queue, ErrNotFound)
 	}
 	return r.q, r.p, err
+}
+
+// AddPartitions widens a fixed queue to count partitions. It says whether any
+// were added: none are where there are as many, or where the queue is not fixed.
+// ErrNotFound where there is no such queue.
+func (db *DB) AddPartitions(ctx context.Context, queueID int64, count int) (q QueueRow, added bool, err error) {
+	type widened struct {
+		q     QueueRow
+		added bool
+	}
+	scan := func(row pgx.CollectableRow) (w widened, err error) {
+		err = row.Scan(&w.q, &w.added)
+		return w, err
+	}
+	w, err := only(writeRows(ctx, db, db.admin, "add partitions", scan, partitionsAddSQL, queueID, count))
+	return w.q, w.added, err
 }
 
 // DeleteQueue frees a queue's name and hides its rows, which SweepDeleted

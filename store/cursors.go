@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	_ "embed"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,6 +19,10 @@ var (
 	cursorListSQL string
 	//go:embed query/cursor_find.sql
 	cursorFindSQL string
+	//go:embed query/cursors_delete.sql
+	cursorsDeleteSQL string
+	//go:embed query/group_list.sql
+	groupListSQL string
 	//go:embed query/producer_id_new.sql
 	producerIDNewSQL string
 )
@@ -72,6 +78,25 @@ func (db *DB) Cursors(ctx context.Context, group string, partitions []int64) ([]
 		return readRows(ctx, db, db.read, "list cursors", scan, cursorListSQL, group)
 	}
 	return readRows(ctx, db, db.read, "find cursors", scan, cursorFindSQL, group, partitions)
+}
+
+// ErrLeased: a member of the group holds a lease.
+var ErrLeased = errors.New("leased")
+
+// Groups returns the names of the groups that have a position, ascending.
+func (db *DB) Groups(ctx context.Context) ([]string, error) {
+	return readRows(ctx, db, db.admin, "list groups", pgx.RowTo[string], groupListSQL)
+}
+
+// DeleteCursors deletes a group's positions in the partitions given, where it
+// has one; all of them, and the group, where partitions is nil. It says how many
+// there were, or ErrLeased where a lease is on one of them.
+func (db *DB) DeleteCursors(ctx context.Context, group string, partitions []int64) (int, error) {
+	n, err := only(writeRows(ctx, db, db.admin, "delete cursors", pgx.RowTo[int], cursorsDeleteSQL, group, partitions))
+	if err == nil && n < 0 {
+		return 0, fmt.Errorf("delete cursors of %q: %w", group, ErrLeased)
+	}
+	return n, err
 }
 
 // NewProducerID returns an id that no producer was given before.

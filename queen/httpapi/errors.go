@@ -37,6 +37,8 @@ var errorTable = []errorRow{
 	{err: queen.ErrQueueExists, status: http.StatusConflict, word: "queue_exists"},
 	{err: queen.ErrInvalidGroup, status: http.StatusBadRequest, word: "invalid_group"},
 	{err: queen.ErrInvalidName, status: http.StatusBadRequest, word: "invalid_name"},
+	{err: queen.ErrUnknownGroup, status: http.StatusNotFound, word: "unknown_group"},
+	{err: queen.ErrGroupNotEmpty, status: http.StatusConflict, word: "group_not_empty"},
 	{err: queen.ErrInvalidPartitions, status: http.StatusBadRequest, word: "invalid_partitions"},
 	{err: queen.ErrInvalidConfig, status: http.StatusBadRequest, word: "invalid_config"},
 	{err: queen.ErrInvalidRequest, status: http.StatusBadRequest, word: "invalid_request"},

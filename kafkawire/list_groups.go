@@ -1,0 +1,196 @@
+package kafkawire
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"queenmq/queen"
+)
+
+// groupClassic is the type of every group here; there is no other protocol yet.
+const groupClassic = "classic"
+
+// listGroups answers ListGroups (16) v0–5: the groups this broker coordinates,
+// with members or with positions. The filters of v4 and v5 do not mind case. A
+// group without members has no protocol type: nothing is kept of those it had.
+func (c *conn) listGroups(ctx context.Context, r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.ListGroupsRequest)
+	resp := req.ResponseKind().(*kmsg.ListGroupsResponse)
+	if !coordinates(c.srv.engine.Cluster()) {
+		return resp, nil
+	}
+	ctx, cancel := within(ctx, 0)
+	defer cancel()
+	names, err := c.srv.engine.Groups(ctx)
+	if err != nil {
+		resp.ErrorCode = coordinatorCode(c.note(r, err))
+		return resp, nil
+	}
+	listed := c.srv.groups.list()
+	for _, name := range names {
+		if _, ok := listed[name]; !ok {
+			listed[name] = listedGroup{state: groupEmpty.String()}
+		}
+	}
+	has := func(filter []string, v string) bool {
+		return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, v) })
+	}
+	for name, g := range listed {
+		if !has(req.StatesFilter, g.state) || !has(req.TypesFilter, groupClassic) {
+			continue
+		}
+		rg := kmsg.NewListGroupsResponseGroup()
+		rg.Group, rg.ProtocolType, rg.GroupState, rg.GroupType = name, g.protocolType, g.state, groupClassic
+		resp.Groups = append(resp.Groups, rg)
+	}
+	slices.SortFunc(resp.Groups, func(a, b kmsg.ListGroupsResponseGroup) int { return strings.Compare(a.Group, b.Group) })
+	return resp, nil
+}
+
+// listedGroup is what ListGroups tells of a group.
+type listedGroup struct{ state, protocolType string }
+
+// list tells the groups that have members.
+func (s *groups) list() map[string]listedGroup {
+	s.mu.Lock()
+	all := make([]*liveGroup, 0, len(s.byName))
+	for _, l := range s.byName {
+		all = append(all, l)
+	}
+	s.mu.Unlock()
+	out := make(map[string]listedGroup, len(all))
+	for _, l := range all {
+		l.mu.Lock()
+		if !l.gone && len(l.group.members) > 0 {
+			out[l.name] = listedGroup{state: l.group.state.String(), protocolType: l.group.protocolType}
+		}
+		l.mu.Unlock()
+	}
+	return out
+}
+
+// subscriptions are the topics that a group's members subscribe to; known is false where
+// somebody's cannot be told, empty says that there is nobody.
+func (s *groups) subscriptions(name string) (topics map[string]bool, known, empty bool) {
+	l := s.find(name, false)
+	if l == nil {
+		return nil, true, true
+	}
+	defer l.mu.Unlock()
+	if len(l.group.members) == 0 {
+		return nil, true, true
+	}
+	if l.group.protocolType != consumerProtocol {
+		return nil, false, false
+	}
+	topics = make(map[string]bool)
+	for _, m := range l.group.inOrder() {
+		for _, p := range m.protocols {
+			var meta kmsg.ConsumerMemberMetadata
+			if err := meta.ReadFrom(p.metadata); err != nil {
+				return nil, false, false
+			}
+			for _, t := range meta.Topics {
+				topics[t] = true
+			}
+		}
+	}
+	return topics, true, false
+}
+
+// consumerProtocol is the protocol type of consumers, whose metadata is public.
+const consumerProtocol = "consumer"
+
+// deleteGroups answers DeleteGroups (42) v0–2: a group's positions go, and with
+// them the group. One that has members, or native leases, is refused.
+func (c *conn) deleteGroups(ctx context.Context, r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.DeleteGroupsRequest)
+	resp := req.ResponseKind().(*kmsg.DeleteGroupsResponse)
+	ctx, cancel := within(ctx, 0)
+	defer cancel()
+	seen := make(map[string]bool)
+	for _, name := range req.Groups {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		rg := kmsg.NewDeleteGroupsResponseGroup()
+		rg.Group = name
+		if rg.ErrorCode = c.guard(name); rg.ErrorCode == codeNone {
+			err := c.deleteGroup(ctx, name)
+			rg.ErrorCode, rg.ErrorMessage = coordinatorCode(c.note(r, err)), message(err)
+		}
+		resp.Groups = append(resp.Groups, rg)
+	}
+	return resp, nil
+}
+
+func (c *conn) deleteGroup(ctx context.Context, name string) error {
+	if _, _, empty := c.srv.groups.subscriptions(name); !empty {
+		return fmt.Errorf("%w: %q has members", queen.ErrGroupNotEmpty, name)
+	}
+	return c.srv.engine.DeleteGroup(ctx, name)
+}
+
+// offsetDelete answers OffsetDelete (47) v0. A consumer group may have members,
+// but not ones that subscribe to the topic; any other group must have none.
+func (c *conn) offsetDelete(ctx context.Context, r *request) (kmsg.Response, error) {
+	req := r.body.(*kmsg.OffsetDeleteRequest)
+	resp := req.ResponseKind().(*kmsg.OffsetDeleteResponse)
+	if resp.ErrorCode = c.guard(req.Group); resp.ErrorCode != codeNone {
+		return resp, nil
+	}
+	ctx, cancel := within(ctx, 0)
+	defer cancel()
+	subscribed, known, empty := c.srv.groups.subscriptions(req.Group)
+	if !known {
+		resp.ErrorCode = codeNonEmptyGroup
+		return resp, nil
+	}
+	if empty {
+		if had, err := c.srv.engine.FetchOffsets(ctx, req.Group, nil); err != nil || len(had) == 0 {
+			resp.ErrorCode = codeGroupIDNotFound
+			if err != nil {
+				resp.ErrorCode = coordinatorCode(c.note(r, err))
+			}
+			return resp, nil
+		}
+	}
+	var refs []queen.PartitionRef
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			if legalTopic(t.Topic) && !subscribed[t.Topic] {
+				refs = append(refs, partitionRef(t.Topic, [16]byte{}, p.Partition))
+			}
+		}
+	}
+	errs, err := c.srv.engine.DeleteOffsets(ctx, req.Group, refs)
+	if err != nil {
+		resp.ErrorCode = coordinatorCode(c.note(r, err))
+		return resp, nil
+	}
+	for _, t := range req.Topics {
+		rt := kmsg.NewOffsetDeleteResponseTopic()
+		rt.Topic = t.Topic
+		for _, p := range t.Partitions {
+			rp := kmsg.NewOffsetDeleteResponseTopicPartition()
+			rp.Partition = p.Partition
+			switch {
+			case !legalTopic(t.Topic):
+				rp.ErrorCode = codeUnknownTopicOrPartition
+			case subscribed[t.Topic]:
+				rp.ErrorCode = codeGroupSubscribedToTopic
+			default:
+				rp.ErrorCode = coordinatorCode(c.note(r, errs[0]))
+				errs = errs[1:]
+			}
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp, nil
+}

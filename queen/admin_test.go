@@ -1,0 +1,172 @@
+package queen
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"queenmq/store/storetest"
+)
+
+func TestTopicIsWidenedOnEveryBroker(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	e, other := openEngine(t, db), openEngine(t, storetest.Open(t, db), func(c *Config) { c.CatalogEvery = 1 << 50 })
+	createTopic(t, e, "t", 2)
+	appendBatch(t, other, at("t", 1), kafkaBatch(t, 1))
+	f := func(count int, validate bool, want int, is error) {
+		t.Helper()
+		q, err := e.AddPartitions(t.Context(), "t", count, validate)
+		if !errors.Is(err, is) || is == nil && q.Partitions != want {
+			t.Fatalf("to %d (validate %v): %d partitions, %v; want %d, %v", count, validate, q.Partitions, err, want, is)
+		}
+	}
+	f(2, false, 0, ErrInvalidPartitions)
+	f(1, true, 0, ErrInvalidPartitions)
+	f(-1, false, 0, ErrInvalidPartitions)
+	f(5, true, 2, nil)
+	f(5, false, 5, nil)
+	f(5, false, 0, ErrInvalidPartitions)
+	// A broker that was not told finds them when asked for them.
+	for i := range int32(5) {
+		appendBatch(t, other, at("t", i), kafkaBatch(t, 1))
+	}
+	if got, err := e.Partitions(t.Context(), "t"); err != nil || len(got) != 5 || got[1].LogEnd != 2 || got[4].LogEnd != 1 || got[4].Name != "4" {
+		t.Fatalf("partitions %+v, %v", got, err)
+	}
+	if _, err := e.AddPartitions(t.Context(), "absent", 5, false); !errors.Is(err, ErrUnknownQueue) {
+		t.Fatalf("a queue that is not there: %v", err)
+	}
+	pushOne(t, e, "native", "a")
+	if _, err := e.AddPartitions(t.Context(), "native", 5, false); !errors.Is(err, ErrInvalidRequest) {
+		t.Fatalf("a native queue: %v", err)
+	}
+}
+
+func TestTruncateHidesWhatIsBelow(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	e, other := openEngine(t, db), openEngine(t, storetest.Open(t, db))
+	createTopic(t, e, "t", 1)
+	for range 4 {
+		appendBatch(t, e, at("t", 0), kafkaBatch(t, 5))
+		appendBatch(t, other, at("t", 0), kafkaBatch(t, 5)) // both have a tail
+	}
+	f := func(before, want int64, is error) {
+		t.Helper()
+		got := e.Truncate(t.Context(), []Truncation{{Partition: at("t", 0), Before: before}})[0]
+		if !errors.Is(got.Err, is) || got.LogStart != want {
+			t.Fatalf("before %d: %+v, want %d, %v", before, got, want, is)
+		}
+	}
+	f(41, -1, ErrOffsetOutOfRange)
+	f(-2, -1, ErrOffsetOutOfRange)
+	f(12, 12, nil)
+	f(3, 12, nil) // never back
+	f(12, 12, nil)
+	for name, b := range map[string]*Engine{"here": e, "fresh": openEngine(t, storetest.Open(t, db))} {
+		for offset, bad := range map[int64]bool{11: true, 12: false} {
+			got, err := b.Read(t.Context(), ReadRequest{Items: []ReadItem{{Partition: at("t", 0), Offset: offset, CurrentEpoch: -1, LastFetchedEpoch: -1, MaxBytes: 1 << 20}}, MaxBytes: 1 << 20})
+			if err != nil || errors.Is(got[0].Err, ErrOffsetOutOfRange) != bad {
+				t.Fatalf("%s, offset %d: %v, %v", name, offset, got[0].Err, err)
+			}
+		}
+	}
+	if got := fetchFrom(t, e, "t", "0", 12); len(got) != 28 || got[0].Offset != 12 {
+		t.Fatalf("%d messages from %d on, want 28 from 12", len(got), got[0].Offset)
+	}
+	f(ToLogEnd, 40, nil)
+	f(ToLogEnd, 40, nil)
+	if got := appendBatch(t, other, at("t", 0), kafkaBatch(t, 1)); got.BaseOffset != 40 || got.LogStart != 40 {
+		t.Fatalf("%+v, want the offsets to go on", got)
+	}
+	if got := e.Truncate(t.Context(), []Truncation{{Partition: at("t", 7)}, {Partition: at("none", 0)}}); !errors.Is(got[0].Err, ErrUnknownPartition) || !errors.Is(got[1].Err, ErrUnknownQueue) {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// TestTruncateForgetsNoID: a duplicate whose original was deleted is still one.
+func TestTruncateForgetsNoID(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, storetest.New(t))
+	first := pushOne(t, e, "q", "a")
+	if got := e.Truncate(t.Context(), []Truncation{{Partition: at("q", 0), Before: ToLogEnd}})[0]; got.Err != nil || got.LogStart != 1 {
+		t.Fatalf("%+v", got)
+	}
+	if again := pushOne(t, e, "q", "a"); again.Status != Duplicate || again.Offset != first.Offset || again.MessageID != uuid.Nil {
+		t.Fatalf("%+v, want a duplicate at %d without an id", again, first.Offset)
+	}
+}
+
+func TestGroupsAreListedAndDeleted(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, storetest.New(t))
+	createTopic(t, e, "t", 2)
+	createTopic(t, e, "gone", 1)
+	commit := func(group, queue string, partition int32) {
+		t.Helper()
+		got, err := e.CommitOffsets(t.Context(), group, []Cursor{{Partition: at(queue, partition), Offset: 5, Epoch: -1}})
+		if err != nil || got[0].Err != nil {
+			t.Fatal(err, got)
+		}
+	}
+	commit("b", "t", 0)
+	commit("b", "t", 1)
+	commit("a", "t", 1)
+	commit("of the deleted", "gone", 0)
+	if _, err := e.DeleteQueue(t.Context(), QueueRef{Name: "gone"}); err != nil {
+		t.Fatal(err)
+	}
+	pushOne(t, e, "n", "1")
+	leased := popBatch(t, e, PopRequest{Queue: "n", Group: "native", Lease: time.Hour})
+	popBatch(t, e, PopRequest{Queue: "n", Lease: time.Hour}) // of no group
+	wantGroups := func(want ...string) {
+		t.Helper()
+		if got, err := e.Groups(t.Context()); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("groups %q, %v; want %q", got, err, want)
+		}
+	}
+	wantGroups("a", "b", "native")
+	offsets := func(group string) (out []string) {
+		t.Helper()
+		cs, err := e.FetchOffsets(t.Context(), group, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cs {
+			out = append(out, fmt.Sprint(c.Partition.Queue.Name, "/", c.Partition.Number))
+		}
+		return out
+	}
+	errs, err := e.DeleteOffsets(t.Context(), "b", []PartitionRef{at("t", 1), at("t", 9), at("none", 0), at("n", 0)})
+	if err != nil || errs[0] != nil || !errors.Is(errs[1], ErrUnknownPartition) || !errors.Is(errs[2], ErrUnknownQueue) || errs[3] != nil {
+		t.Fatalf("%v, %v", errs, err)
+	}
+	if got := offsets("b"); !slices.Equal(got, []string{"t/0"}) {
+		t.Fatalf("left are %q", got)
+	}
+	if got := offsets("a"); !slices.Equal(got, []string{"t/1"}) {
+		t.Fatalf("of another group are left %q", got)
+	}
+	if err := e.DeleteGroup(t.Context(), "native"); !errors.Is(err, ErrGroupNotEmpty) {
+		t.Fatalf("with a lease: %v", err)
+	}
+	ackAll(t, e, leased, AckCompleted)
+	for _, name := range []string{"native", "b"} {
+		if err := e.DeleteGroup(t.Context(), name); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := e.DeleteGroup(t.Context(), name); !errors.Is(err, ErrUnknownGroup) {
+			t.Fatalf("%s again: %v", name, err)
+		}
+	}
+	wantGroups("a")
+	// A native group starts over at the log's start.
+	if got := popBatch(t, e, PopRequest{Queue: "n", Group: "native"}); len(got.Messages) != 1 || got.Messages[0].Offset != 0 {
+		t.Fatalf("%+v, want the first message again", got.Messages)
+	}
+}

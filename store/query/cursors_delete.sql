@@ -1,0 +1,2 @@
+-- The call of cursors_delete_1.
+SELECT cursors_delete_1($1, $2)
