@@ -35,7 +35,7 @@
 //	find_coordinator.go (10)  offsets.go (8, 9)
 //	group.go group_join.go group_member.go  a consumer group, as a pure value
 //	groups.go            the groups there are, their callers and their clock
-//	membership.go (11–14)  describe_groups.go (15)
+//	membership.go (11–14)  describe_groups.go (15)  list_groups.go (16, 42, 47)
 //
 // # What is not served, and why
 //
