@@ -18,7 +18,8 @@ type database struct {
 	local  *localpg.Server // nil when external
 	// dir is the data folder. Beside an external database it holds the broker's
 	// id alone, and there is one only when it is named.
-	dir string
+	dir    string
+	unlock func() error // of dir, beside an external database
 }
 
 // openDatabase starts the managed server, or takes the external one's address
@@ -28,13 +29,7 @@ func openDatabase(ctx context.Context, f databaseFlags, log *slog.Logger) (*data
 		URL: f.DatabaseURL, UnsafeDatabase: f.UnsafeDatabase, Application: version, Log: log,
 	}}
 	if f.DatabaseURL != "" {
-		db.dir = f.DataDir
-		if db.dir != "" {
-			if err := os.MkdirAll(db.dir, 0o700); err != nil {
-				return nil, fmt.Errorf("make the data folder: %w", err)
-			}
-		}
-		return db, nil
+		return db, db.takeFolder(f.DataDir)
 	}
 	dir, err := dataDir(f.DataDir)
 	if err != nil {
@@ -46,6 +41,20 @@ func openDatabase(ctx context.Context, f databaseFlags, log *slog.Logger) (*data
 	}
 	db.config.URL = db.local.URL()
 	return db, nil
+}
+
+// takeFolder makes and locks the folder in which a broker beside an external
+// database keeps its id: two brokers with one id would push each other out.
+func (db *database) takeFolder(dir string) (err error) {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the data folder: %w", err)
+	}
+	db.dir = dir
+	db.unlock, err = localpg.Lock(dir)
+	return err
 }
 
 func (db *database) migrate(ctx context.Context) error { return store.Migrate(ctx, db.config) }
@@ -69,6 +78,9 @@ func (db *database) gone() <-chan struct{} {
 
 func (db *database) close(ctx context.Context) error {
 	if db.local == nil {
+		if db.unlock != nil {
+			return db.unlock()
+		}
 		return nil
 	}
 	return db.local.Stop(ctx)

@@ -245,6 +245,15 @@ func TestServeOnAnExternalDatabase(t *testing.T) {
 	if got := readyPattern.FindStringSubmatch(s.ready)[3]; got != "external" {
 		t.Errorf("database=%s, want external", got)
 	}
+	// Its folder holds its id: a second one there would take it.
+	second := launch(t, own, "--database-url", pg.URL())
+	if line, ok := <-second.rest; ok {
+		t.Errorf("a second broker on the folder says %q on stdout, want nothing", line)
+	}
+	_ = second.cmd.Wait()
+	if code := second.cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(second.stderr.String(), "data folder is in use") {
+		t.Errorf("exit code %d, want %d and that the folder is in use; stderr:\n%s", code, exitFailed, second.stderr)
+	}
 	if code := s.end(t, syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}

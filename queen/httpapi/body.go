@@ -96,11 +96,11 @@ func (s *Server) readBody(x *exchange, max int64) ([]byte, error) {
 }
 
 // tooLarge refuses a body. Many clients only listen once all of it is sent, and
-// would see a broken connection instead of the answer; so as much again is read
-// and thrown away, unless the client asked first, or means to send more still.
+// would see a broken connection instead of the answer; so up to twice the limit
+// is read and thrown away, unless the client asked first, or means to send more.
 func tooLarge(r *http.Request, max int64) *problem {
 	if r.Header.Get("Expect") == "" && r.ContentLength <= 2*max {
-		_, _ = io.CopyN(io.Discard, r.Body, max) // what then remains ends the connection
+		_, _ = io.CopyN(io.Discard, r.Body, 2*max) // what then remains ends the connection
 	}
 	return &problem{
 		status: http.StatusRequestEntityTooLarge, word: "body_too_large",

@@ -16,6 +16,17 @@ var ErrInUse = errors.New("data folder is in use")
 // its process dies, however it dies.
 type folderLock struct{ f *os.File }
 
+// Lock takes a data folder that holds no server of ours, as Start takes one
+// that does; ErrInUse when another live process has it. It ends with release or
+// with the process.
+func Lock(dataDir string) (release func() error, err error) {
+	l, err := lockFolder(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	return l.release, nil
+}
+
 func lockFolder(dataDir string) (*folderLock, error) {
 	f, err := os.OpenFile(filepath.Join(dataDir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
