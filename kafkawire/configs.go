@@ -351,4 +351,3 @@ func (s *Server) describeBroker(id string) []kmsg.DescribeConfigsResponseResourc
 	}
 	return out
 }
-
