@@ -464,7 +464,9 @@ func (w *writer) settle(f *flight, r *store.SegmentResult) bool {
 
 // stored completes a flight whose segment is in the log.
 func (w *writer) stored(f *flight, r *store.SegmentResult) {
-	w.parts(f, r)
+	// Last of all the writers are told: who has its answer reads what it wrote
+	// from the same memory as everybody else.
+	defer w.parts(f, r)
 	if r.End < r.Base {
 		return // only sequences advanced
 	}
