@@ -44,7 +44,7 @@
 //	errors.go      every error a door may see
 //	queue.go       the types of queues; queues.go: creating, configuring, deleting them
 //	catalog.go     queues and partitions by name; partition.go: what is remembered of one
-//	append.go push.go writer.go budget.go        writing
+//	append.go push.go writer.go flight.go settle.go budget.go runs.go   writing
 //	batch.go record.go native.go compression.go  record batches
 //	segment.go id.go producer.go                 the stored format, message ids, the sequence rule
 //	reader.go read.go tail.go waiters.go watch.go  reading

@@ -1,0 +1,223 @@
+package queen
+
+import (
+	"fmt"
+	"time"
+
+	"queenmq/store"
+)
+
+// settle takes the database's answer to a flight. It reports false when the
+// flight must go again; with call.Parts nil it must be encoded anew first.
+func (w *writer) settle(f *flight, r *store.SegmentResult) bool {
+	if r.Next >= 0 {
+		f.p.seen(r.Epoch, r.LogStart, r.Next)
+	}
+	switch r.Status {
+	case store.SegmentStored, store.SegmentAlready:
+		w.stored(f, r)
+		return true
+	case store.SegmentEmpty:
+		w.parts(f, r)
+		return true
+	case store.SegmentDuplicates:
+		f.dropDuplicates(r.Dups)
+		w.settleDropped(f)
+		w.settleFollowers(f) // while their leaders are at hand
+		w.metrics.duplicates.Add(float64(len(r.Dups)))
+		f.call.Parts = nil
+		return false
+	case store.SegmentWindowChanged:
+		f.changed = true
+		f.unfold()
+		f.call.Parts = nil
+		return false
+	case store.SegmentBusy:
+		f.alone = true
+		return false
+	case store.SegmentGone:
+		w.gone(f)
+		return true
+	default:
+		panic(fmt.Sprintf("BUG: segment status %d", r.Status))
+	}
+}
+
+// stored completes a flight whose segment is in the log.
+func (w *writer) stored(f *flight, r *store.SegmentResult) {
+	// Last of all the writers are told: who has its answer reads what it wrote
+	// from the same memory as everybody else.
+	defer w.parts(f, r)
+	if r.End < r.Base {
+		return // only sequences advanced
+	}
+	w.learned(f, r)
+	whole := true
+	for _, v := range r.Verdicts {
+		whole = whole && v == store.PartStored
+	}
+	if whole && r.Status == store.SegmentStored {
+		s, err := loadSegment(r.Base, r.End, r.Epoch, r.CreatedAt, f.call.Header, f.call.Data)
+		if err != nil {
+			panic("BUG: a stored segment does not load: " + err.Error())
+		}
+		w.tail.add(f.p.id, r.Epoch, s)
+	} else {
+		w.tail.forget(f.p.id) // not the bytes we hold; the next reader loads them
+	}
+	w.waiters.wake(f.p.id)
+	w.runs.stored(f.p.id, &f.p.unsorted, len(f.call.Hashes))
+	w.metrics.stored.Add(float64(r.End - r.Base + 1))
+}
+
+// parts hands each part's verdict to whoever waits for it.
+func (w *writer) parts(f *flight, r *store.SegmentResult) {
+	at := 0 // offset within the segment as it was sent
+	for i, e := range f.kafka {
+		span := int(f.call.Parts[i].Span)
+		items := f.natives[at : at+span]
+		at += span
+		if e == nil {
+			for j, it := range items {
+				off := r.Offsets[i] + int64(j)
+				it.settle(Queued, f.base.ID(off-r.Base), off, nil)
+			}
+			continue
+		}
+		res := Appended{BaseOffset: r.Offsets[i], LogStart: r.LogStart, CreatedAt: r.CreatedAt}
+		var err error
+		switch r.Verdicts[i] {
+		case store.PartStored:
+			if e.info.LogAppendTime {
+				res.LogAppendTime = time.UnixMilli(e.info.MaxTimestamp)
+			}
+		case store.PartResend:
+			res.CreatedAt = time.Time{}
+		case store.PartOutOfOrder:
+			err = fmt.Errorf("%w: producer %d sent sequence %d", ErrOutOfOrderSequence, e.info.ProducerID, e.info.BaseSequence)
+		case store.PartFenced:
+			err = fmt.Errorf("%w: producer %d sent epoch %d", ErrProducerFenced, e.info.ProducerID, e.info.ProducerEpoch)
+		case store.PartForgotten:
+			err = fmt.Errorf("%w: producer %d sent sequence %d", ErrDuplicateSequence, e.info.ProducerID, e.info.BaseSequence)
+		}
+		if err != nil {
+			res = Appended{BaseOffset: -1, LogStart: r.LogStart}
+		}
+		w.complete(e, res, err)
+	}
+	w.settleFollowers(f)
+}
+
+// dropDuplicates settles the native messages, and marks the records, that are stored already.
+func (f *flight) dropDuplicates(dups []store.Dup) {
+	for _, d := range dups {
+		if it := f.natives[d.Index]; it != nil {
+			it.settle(Duplicate, IDBase{Hi: d.IDHi, Lo: d.IDLo}.ID(0), d.Offset, nil)
+			continue
+		}
+		e, delta := f.record(int(d.Index))
+		if e == nil || e.ids == nil {
+			panic("BUG: a duplicate verdict for a message without an id")
+		}
+		e.drop(delta)
+		if delta == 0 {
+			e.first = d.Offset
+		}
+	}
+}
+
+// record finds the Kafka batch and the offset delta at a place of the segment.
+func (f *flight) record(index int) (e *entry, delta int) {
+	for i, p := range f.call.Parts {
+		if index < int(p.Span) {
+			return f.kafka[i], index
+		}
+		index -= int(p.Span)
+	}
+	return nil, 0
+}
+
+// settleDropped completes batches of which nothing is left and that have no
+// sequence to advance: the answer is where the first record's original lies.
+func (w *writer) settleDropped(f *flight) {
+	for _, e := range f.seg.entries {
+		if e.batch != nil && e.left() == 0 && e.info.ProducerID < 0 {
+			w.complete(e, Appended{BaseOffset: e.first, LogStart: f.p.marks().logStart}, nil)
+		}
+	}
+}
+
+// unfold undoes layer 2, which was done under another window.
+func (f *flight) unfold() {
+	for _, e := range f.seg.entries {
+		for _, it := range e.items {
+			it.leader = nil
+		}
+	}
+}
+
+// settleFollowers gives followers their leader's outcome: a follower never
+// answers queued.
+func (w *writer) settleFollowers(f *flight) {
+	for _, e := range f.seg.entries {
+		for _, it := range e.items {
+			if it.settled || it.leader == nil || !it.leader.settled {
+				continue
+			}
+			l := it.leader.out
+			status := l.Status
+			if status == Queued {
+				status = Duplicate
+			}
+			it.settle(status, l.MessageID, l.Offset, l.Err)
+			w.metrics.folded.Inc()
+		}
+	}
+}
+
+// fail gives every unsettled entry of a flight the same error.
+func (w *writer) fail(f *flight, err error) {
+	for _, e := range f.seg.entries {
+		w.failEntry(e, err)
+	}
+}
+
+func (w *writer) failEntry(e *entry, err error) {
+	if e.batch != nil {
+		w.complete(e, Appended{BaseOffset: -1, LogStart: -1}, err)
+		return
+	}
+	for _, it := range e.items {
+		if !it.settled {
+			it.settle(Failed, [16]byte{}, -1, err)
+		}
+	}
+}
+
+// complete gives a Kafka entry its outcome and returns its bytes to the budget.
+func (w *writer) complete(e *entry, res Appended, err error) {
+	if e.done() {
+		return
+	}
+	e.pending.res, e.pending.err = res, err
+	close(e.pending.done)
+	w.budget.release(len(e.batch))
+}
+
+// gone hands entries that came by name to the queue that has the name now.
+func (w *writer) gone(f *flight) {
+	w.catalog.drop(f.p.queue)
+	w.tail.forget(f.p.id)
+	w.cache.Forget(f.p.id)
+	w.waiters.wake(f.p.id)
+	f.unfold()
+	for _, e := range f.seg.entries {
+		if e.retried || (e.batch != nil && e.ref.Name == "") {
+			w.failEntry(e, unknownQueue(e.ref))
+			continue
+		}
+		e.retried = true
+		e.dropped = nil // what the deleted queue had
+		w.redirect(e)
+	}
+}
