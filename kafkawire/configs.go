@@ -92,20 +92,12 @@ func describeTopic(o *queen.QueueOptions) []kmsg.DescribeConfigsResponseResource
 		if source == kmsg.ConfigSourceDynamicTopicConfig {
 			rc.ConfigSynonyms = append(rc.ConfigSynonyms, synonym(row.name, v, source))
 		}
-		if name, def := row.synonym(); name != "" {
-			rc.ConfigSynonyms = append(rc.ConfigSynonyms, synonym(name, def, kmsg.ConfigSourceDefaultConfig))
+		if row.broker != "" {
+			rc.ConfigSynonyms = append(rc.ConfigSynonyms, synonym(row.broker, row.def, kmsg.ConfigSourceDefaultConfig))
 		}
 		out = append(out, rc)
 	}
 	return out
-}
-
-// synonym is the broker's config that a topic's falls back to.
-func (c *topicConfig) synonym() (name, value string) {
-	if c.brokerDef != "" {
-		return c.broker, c.brokerDef
-	}
-	return c.broker, c.def
 }
 
 func describedConfig(name, v string, source kmsg.ConfigSource, kind kmsg.ConfigType) kmsg.DescribeConfigsResponseResourceConfig {
@@ -321,6 +313,7 @@ func (s *Server) describeBroker(id string) []kmsg.DescribeConfigsResponseResourc
 		{"num.partitions", strconv.Itoa(s.cfg.DefaultPartitions), static, kmsg.ConfigTypeInt},
 		{"default.replication.factor", "1", def, kmsg.ConfigTypeInt},
 		{"delete.topic.enable", "true", def, kmsg.ConfigTypeBoolean},
+		{"log.retention.hours", "168", def, kmsg.ConfigTypeInt},
 		{"log.retention.ms", strconv.FormatInt(queen.TopicRetentionMs, 10), def, kmsg.ConfigTypeLong},
 		{"offsets.topic.replication.factor", "1", def, kmsg.ConfigTypeShort},
 		{"transaction.state.log.replication.factor", "1", def, kmsg.ConfigTypeShort},
@@ -335,8 +328,8 @@ func (s *Server) describeBroker(id string) []kmsg.DescribeConfigsResponseResourc
 	}
 	for i := range topicConfigs {
 		row := &topicConfigs[i]
-		if name, v := row.synonym(); name != "" {
-			rows = append(rows, brokerConfig{name, v, def, row.kind})
+		if row.broker != "" {
+			rows = append(rows, brokerConfig{row.broker, row.def, def, row.kind})
 		}
 	}
 	slices.SortFunc(rows, func(a, b brokerConfig) int { return strings.Compare(a.name, b.name) })

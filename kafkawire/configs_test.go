@@ -141,7 +141,7 @@ func TestDescribeConfigsSaysWhereAValueIsFrom(t *testing.T) {
 			t.Errorf("%s: synonyms %q, want %q", key, got, want)
 		}
 	}
-	f("retention.ms", "retention.ms=604800000 1", "log.retention.hours=168 5") // set, to what it was
+	f("retention.ms", "retention.ms=604800000 1") // set, to what it was
 	f("segment.bytes", "segment.bytes=1048576 1", "log.segment.bytes=1073741824 5")
 	f("max.message.bytes", "message.max.bytes=1048588 5")
 	f("remote.storage.enable")

@@ -120,7 +120,11 @@ func (c *conn) deleteGroups(ctx context.Context, r *request) (kmsg.Response, err
 		seen[name] = true
 		rg := kmsg.NewDeleteGroupsResponseGroup()
 		rg.Group = name
-		if rg.ErrorCode = c.guard(name); rg.ErrorCode == codeNone {
+		rg.ErrorCode = c.guard(name)
+		if name == "" && rg.ErrorCode == codeInvalidGroupID {
+			rg.ErrorCode = codeGroupIDNotFound // so says Kafka, here alone
+		}
+		if rg.ErrorCode == codeNone {
 			err := c.deleteGroup(ctx, name)
 			rg.ErrorCode, rg.ErrorMessage = coordinatorCode(c.note(r, err)), message(err)
 		}

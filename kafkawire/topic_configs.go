@@ -20,10 +20,10 @@ type topicConfig struct {
 	name string
 	kind kmsg.ConfigType
 	def  string
-	// broker is the broker config whose default this is, and brokerDef its value
-	// where it is said in another unit; empty for none.
-	broker, brokerDef string
-	doc               string
+	// broker is the broker config whose default this is; empty where there is none
+	// that has a value.
+	broker string
+	doc    string
 
 	// least and most bound a number.
 	least, most float64
@@ -56,9 +56,10 @@ var topicConfigs = []topicConfig{
 	},
 	{name: "compression.zstd.level", kind: kmsg.ConfigTypeInt, def: "3", broker: "compression.zstd.level", least: -131072, most: 22, doc: idleDoc},
 	{name: "delete.retention.ms", kind: kmsg.ConfigTypeLong, def: "86400000", broker: "log.cleaner.delete.retention.ms", most: long, doc: idleDoc},
+	{name: "errors.deadletterqueue.group.enable", kind: kmsg.ConfigTypeBoolean, def: "false", only: "false", doc: "There are no share groups."},
 	{name: "file.delete.delay.ms", kind: kmsg.ConfigTypeLong, def: "60000", broker: "log.segment.delete.delay.ms", most: long, doc: idleDoc},
 	{name: "flush.messages", kind: kmsg.ConfigTypeLong, def: "9223372036854775807", broker: "log.flush.interval.messages", least: 1, most: long, doc: idleDoc},
-	{name: "flush.ms", kind: kmsg.ConfigTypeLong, def: "9223372036854775807", broker: "log.flush.scheduler.interval.ms", most: long, doc: idleDoc},
+	{name: "flush.ms", kind: kmsg.ConfigTypeLong, def: "9223372036854775807", most: long, doc: idleDoc},
 	{name: "follower.replication.throttled.replicas", kind: kmsg.ConfigTypeList, doc: idleDoc},
 	{name: "index.interval.bytes", kind: kmsg.ConfigTypeInt, def: "4096", broker: "log.index.interval.bytes", most: math.MaxInt32, doc: idleDoc},
 	{name: "leader.replication.throttled.replicas", kind: kmsg.ConfigTypeList, doc: idleDoc},
@@ -127,6 +128,8 @@ var topicConfigs = []topicConfig{
 		set: func(p *queen.OptionsPatch, v string) { p.DedupWindowSeconds = number[int](v) },
 		get: func(o *queen.QueueOptions) string { return strconv.Itoa(o.DedupWindowSeconds) },
 	},
+	{name: "remote.copy.lag.bytes", kind: kmsg.ConfigTypeLong, def: "-1", broker: "log.remote.copy.lag.bytes", least: -1, most: long, doc: idleDoc},
+	{name: "remote.copy.lag.ms", kind: kmsg.ConfigTypeLong, def: "0", broker: "log.remote.copy.lag.ms", least: -1, most: long, doc: idleDoc},
 	{name: "remote.log.copy.disable", kind: kmsg.ConfigTypeBoolean, def: "false", doc: idleDoc},
 	{name: "remote.log.delete.on.disable", kind: kmsg.ConfigTypeBoolean, def: "false", doc: idleDoc},
 	{name: "remote.storage.enable", kind: kmsg.ConfigTypeBoolean, def: "false", only: "false", doc: "There is no tiered storage."},
@@ -140,15 +143,15 @@ var topicConfigs = []topicConfig{
 		get: func(o *queen.QueueOptions) string { return strconv.FormatInt(o.RetentionBytes, 10) },
 	},
 	{
-		name: "retention.ms", kind: kmsg.ConfigTypeLong, def: "604800000", broker: "log.retention.hours", brokerDef: "168", least: -1, most: long,
+		name: "retention.ms", kind: kmsg.ConfigTypeLong, def: "604800000", least: -1, most: long,
 		doc: "Records older than this go; -1: none go.",
 		set: func(p *queen.OptionsPatch, v string) { p.RetentionMs = number[int64](v) },
 		get: func(o *queen.QueueOptions) string { return strconv.FormatInt(o.RetentionMs, 10) },
 	},
 	{name: "segment.bytes", kind: kmsg.ConfigTypeInt, def: "1073741824", broker: "log.segment.bytes", least: 14, most: math.MaxInt32, doc: idleDoc},
 	{name: "segment.index.bytes", kind: kmsg.ConfigTypeInt, def: "10485760", broker: "log.index.size.max.bytes", least: 4, most: math.MaxInt32, doc: idleDoc},
-	{name: "segment.jitter.ms", kind: kmsg.ConfigTypeLong, def: "0", broker: "log.roll.jitter.hours", brokerDef: "0", most: long, doc: idleDoc},
-	{name: "segment.ms", kind: kmsg.ConfigTypeLong, def: "604800000", broker: "log.roll.hours", brokerDef: "168", least: 1, most: long, doc: idleDoc},
+	{name: "segment.jitter.ms", kind: kmsg.ConfigTypeLong, def: "0", most: long, doc: idleDoc},
+	{name: "segment.ms", kind: kmsg.ConfigTypeLong, def: "604800000", least: 1, most: long, doc: idleDoc},
 	{name: "unclean.leader.election.enable", kind: kmsg.ConfigTypeBoolean, def: "false", broker: "unclean.leader.election.enable", doc: idleDoc},
 }
 
