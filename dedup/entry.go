@@ -170,6 +170,9 @@ func (m *memory) bound(now time.Time, slack time.Duration) int64 {
 }
 
 func (m *memory) dbClock(now time.Time) int64 {
+	if m.at.IsZero() {
+		return 0 // nothing was shown yet: nothing is surely old
+	}
 	elapsed := max(0, now.Sub(m.at))
 	return m.clock + int64(elapsed-elapsed/64)
 }

@@ -292,3 +292,18 @@ func TestMergedMemoryMissesNothing(t *testing.T) {
 		})
 	})
 }
+
+// TestNothingExpiresBeforeTheClockIsKnown: a question may come while the first
+// rows are being read, before anything has shown the database's time.
+func TestNothingExpiresBeforeTheClockIsKnown(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	m := born(-1, time.Hour)
+	h := Of([]byte("a"))
+	if o := m.read(0, 0, now.UnixNano(), []Hash{h}, true); o != followed {
+		t.Fatalf("outcome %d", o)
+	}
+	if m.expire(m.bound(now, time.Second)) || len(m.find([]uint64{h.key()})) != 1 {
+		t.Fatal("an id is forgotten that was stored just now")
+	}
+}
