@@ -3,6 +3,7 @@ package queen
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -147,7 +148,12 @@ func (b *brokers) cluster() Cluster {
 
 // close takes this broker off the list.
 func (b *brokers) close(ctx context.Context) error {
-	if err := b.db.Unregister(ctx, b.self, b.cfg.Instance); err != nil {
+	err := b.db.Unregister(ctx, b.self, b.cfg.Instance)
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
+		b.log.Warn("not unregistered; the others will miss this broker's heartbeats", "error", err)
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("unregister this broker: %w", err)
 	}
 	return nil

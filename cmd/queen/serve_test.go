@@ -301,6 +301,24 @@ func TestServeWaitsForItsDatabase(t *testing.T) {
 	}
 }
 
+// Everything acknowledged is in the database, so a broker has nothing to say to it
+// at the end: without it, it stops as well as with it.
+func TestServeStopsWithoutItsDatabase(t *testing.T) {
+	t.Parallel()
+	dir := openTempDir(t)
+	pg, err := localpg.Start(t.Context(), localpg.Config{DataDir: filepath.Join(dir, "elsewhere")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, filepath.Join(dir, "own"), "--database-url", pg.URL())
+	if err := pg.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.end(t, syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d, want 0; stderr:\n%s", code, s.stderr)
+	}
+}
+
 func TestTakenPortIsToldBeforeTheDatabaseStarts(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
