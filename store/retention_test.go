@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 
 	"queenmq/store"
@@ -170,5 +171,40 @@ func TestDeletedQueuesTakePartInTheCount(t *testing.T) {
 	}
 	if rows[0].LogStart != -1 || rows[0].Sidecar {
 		t.Fatalf("%+v, want nothing due", rows[0])
+	}
+}
+
+// Two raise the log start at once, the lower one last: it stays where it was raised to.
+func TestLogStartIsRaisedUnderTheLock(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 0, 1)
+	l.append(l.db, l.segment(0, 0, -1, -1, -1))
+	tx, err := l.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var start int64
+	if err := tx.QueryRow(t.Context(), `SELECT log_start_raise_1($1, 3)`, l.parts[0]).Scan(&start); err != nil || start != 3 {
+		t.Fatalf("raised to %d, %v; want 3", start, err)
+	}
+	other := openNamed(t, l.db.Config(), nil)
+	done := make(chan error, 1)
+	go func() {
+		at, err := other.RaiseLogStart(t.Context(), l.parts[0], 1)
+		if err == nil && at != 3 {
+			err = fmt.Errorf("the log starts at %d, want 3", at)
+		}
+		done <- err
+	}()
+	backend(t, l.pool, other, waiting)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	l.scan(`SELECT start_offset FROM log_partitions WHERE id = $1`, []any{l.parts[0]}, &start)
+	if start != 3 {
+		t.Errorf("the log starts at %d, want 3", start)
 	}
 }
