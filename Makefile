@@ -120,6 +120,11 @@ chaos: ## faults under load, then counting, over three seeds (CHAOS_TIME=10m CHA
 	@.ci/need postgresql
 	CHAOS_TIME=$(CHAOS_TIME) CHAOS_SEED=$(CHAOS_SEED) $(GO) test -count=1 -v -timeout 24h -run '^TestNothingIsLostOrDoubledUnderFaults$$' ./compat/chaos
 
+.PHONY: mutants
+mutants: ## known mistakes put into the product one by one: each must be caught by its test
+	@.ci/need postgresql
+	$(GO) test -count=1 -v -timeout 1h -tags mutant -run '^TestMutantsAreCaught$$' ./compat/chaos
+
 .PHONY: kafka
 kafka: ## run an Apache Kafka node from its published jars, to aim the compat suite at
 	@.ci/need java maven

@@ -389,8 +389,13 @@ func (w *Workload) tail(ctx context.Context, h *History, name, addr string) {
 	}
 	defer cl.Close()
 	for ctx.Err() == nil {
-		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
-			h.Read(name, partition(r.Topic, r.Partition), entry(r))
+		cl.PollFetches(ctx).EachPartition(func(f kgo.FetchTopicPartition) {
+			p := partition(f.Topic, f.Partition)
+			if f.Err == nil {
+				// When the broker looked is not known: this end binds later looks, not itself.
+				h.End(End{Client: name, Partition: p, End: h.Now(), Offset: f.HighWatermark})
+			}
+			f.EachRecord(func(r *kgo.Record) { h.Read(name, p, entry(r)) })
 		})
 	}
 }
