@@ -35,23 +35,34 @@ func TestBlockFindsWhatItHoldsAndNothingElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keys := keysLike(t, "keys", rapid.IntRange(1, 600).Draw(t, "n"))
 		var h hot
-		model := map[uint64]bool{}
+		model := map[uint64][]int64{}
 		for i, k := range keys {
+			k &^= leafMask
 			h.add(k, int64(i), int64(i))
-			model[k] = true
+			model[k] = append(model[k], int64(i))
 		}
-		b := h.seal()
 		ask := append(keysLike(t, "asked", 200), keys...)
 		for _, k := range keys {
-			ask = append(ask, k-1, k+1)
+			ask = append(ask, k-16, k+16)
 		}
-		for _, k := range append(ask, 0, ^uint64(0)) {
-			if b.has(k) != model[k] {
-				t.Fatalf("has(%x) is %v among %d keys", k, b.has(k), len(keys))
+		check := func(what string, find func(k uint64) []Span) {
+			for _, k := range append(ask, 0, ^uint64(0)) {
+				k &^= leafMask
+				var want []Span
+				for _, off := range model[k] {
+					from := off / leafIDs * leafIDs
+					want = append(want, Span{from, min(from+leafIDs, int64(len(keys))) - 1})
+				}
+				if got := mergeSpans(find(k)); !slices.Equal(got, mergeSpans(want)) {
+					t.Fatalf("%s: %x is found in %v among %d keys, want %v", what, k, got, len(keys), want)
+				}
 			}
 		}
-		if !slices.IsSorted(b.keys) || b.span != (Span{0, int64(len(keys) - 1)}) || b.newest != int64(len(keys)-1) {
-			t.Fatalf("span %v, newest %d of %d keys", b.span, b.newest, len(keys))
+		check("hot", func(k uint64) []Span { return h.find([]uint64{k}, nil) })
+		b := h.seal()
+		check("sealed", func(k uint64) []Span { return b.find(k, nil) })
+		if !slices.IsSorted(b.keys) || b.starts[0] != 0 || b.to != int64(len(keys)-1) || b.newest != int64(len(keys)-1) {
+			t.Fatalf("from %d to %d, newest %d of %d keys", b.starts[0], b.to, b.newest, len(keys))
 		}
 		if len(h.keys) != 0 || cap(h.keys) != 0 {
 			t.Fatal("the buffer still has what it handed off")
@@ -63,7 +74,7 @@ func TestFullBufferIsHandedOffWithoutCopy(t *testing.T) {
 	t.Parallel()
 	var h hot
 	for i := range blockIDsMax {
-		h.add(uint64(i), int64(i), 0)
+		h.add(uint64(i)<<leafBits, int64(i), 0)
 	}
 	first := &h.keys[0]
 	if cap(h.keys) != blockIDsMax {
@@ -72,8 +83,8 @@ func TestFullBufferIsHandedOffWithoutCopy(t *testing.T) {
 	if b := h.seal(); &b.keys[0] != first {
 		t.Error("the keys were copied")
 	}
-	h.add(1, 0, 0)
-	if n := h.bytes(); n > 64 {
+	h.add(1<<leafBits, 0, 0)
+	if n := h.bytes(); n > 72 {
 		t.Errorf("a buffer of one id takes %d bytes", n)
 	}
 	if b := h.seal(); cap(b.keys) != 1 {
@@ -85,9 +96,9 @@ func TestBlockSizeIsPinned(t *testing.T) {
 	t.Parallel()
 	var h hot
 	for i := range blockIDsMax {
-		h.add(uint64(i), int64(i), 0)
+		h.add(uint64(i)<<leafBits, int64(i), 0)
 	}
-	if n := h.seal().bytes(); n != 4096*8+48+8 {
+	if n := h.seal().bytes(); n != 4096*8+16*8+64+8 {
 		t.Errorf("a full block is counted as %d bytes", n)
 	}
 }

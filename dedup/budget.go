@@ -25,6 +25,10 @@ type room struct {
 // roomPause is how long a search for room that found nothing stands for all.
 const roomPause = 250 * time.Millisecond
 
+// evictExtra is the part of a limit that eviction frees beyond what is asked
+// for, so that not every commit at the budget's edge looks at every entry.
+const evictExtra = 64
+
 // fits reports whether n bytes more stay under the newcomers' share.
 func (c *Cache) fits(n int64) bool {
 	return c.bytes.Load()+n <= c.cfg.BytesMax/100*int64(c.cfg.FitPercent)
@@ -127,9 +131,12 @@ func (c *Cache) makeRoom(limit int64, minIdle time.Duration, now time.Time) bool
 				break
 			}
 			c.evict(v.e, latest, now)
-			if c.bytes.Load() <= limit {
-				return true
+			if c.bytes.Load() <= limit-limit/evictExtra {
+				break
 			}
+		}
+		if c.bytes.Load() <= limit {
+			return true
 		}
 	}
 	c.room.lastTry = now

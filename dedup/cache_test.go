@@ -79,8 +79,8 @@ func TestEntryIsBornCompleteWithSlack(t *testing.T) {
 		wantAnswer(t, "first contact", b.ask(1, ids(0, 3000)), Cold, -1)
 		synctest.Wait()
 		wantAnswer(t, "before the slack", b.ask(1, ids(0, 1000)), Vouched, 2999)
-		wantAnswer(t, "in the slack", b.ask(1, ids(1000, 1001)), Suspect, 2999, Span{1000, 1999})
-		wantAnswer(t, "in the window", b.ask(1, ids(2500, 2501)), Suspect, 2999, Span{2000, 2999})
+		wantAnswer(t, "in the slack", b.ask(1, ids(1000, 1001)), Suspect, 2999, Span{1000, 1255})
+		wantAnswer(t, "in the window", b.ask(1, ids(2500, 2501)), Suspect, 2999, Span{2256, 2511})
 		if m := b.c.lookup(1).mem; m.from != 999 || m.ids != 2000 {
 			t.Errorf("%d ids are known above %d", m.ids, m.from)
 		}
@@ -103,7 +103,7 @@ func TestReadingBlocksNobodyAndMissesNoCommit(t *testing.T) {
 		wantAnswer(t, "meanwhile", b.push(1, ids(1100, 1200)), Cold, -1)
 		close(gate)
 		synctest.Wait()
-		wantAnswer(t, "after", b.ask(1, ids(1050, 1051)), Suspect, 1199, Span{0, 1199})
+		wantAnswer(t, "after", b.ask(1, ids(1050, 1051)), Suspect, 1199, Span{1024, 1199})
 		if n := len(l.reads[1]); n != 1 || l.above != 0 {
 			t.Errorf("%d windows and %d gaps were read", n, l.above)
 		}
@@ -119,7 +119,7 @@ func TestCommitReadInTheSnapshotIsNotTakenTwice(t *testing.T) {
 		r := l.append(1, 10, ids(1000, 1010)) // stored; its answer is still on the way
 		b.warm(t, 1)
 		b.tell(1, r)
-		wantAnswer(t, "after", b.ask(1, ids(1005, 1006)), Suspect, 1009, Span{0, 1009})
+		wantAnswer(t, "after", b.ask(1, ids(1005, 1006)), Suspect, 1009, Span{768, 1009})
 		if s := b.c.Stats(); s.Contradictions != 0 || s.Hashes != 1010 {
 			t.Errorf("%d contradictions, %d ids", s.Contradictions, s.Hashes)
 		}
@@ -170,7 +170,7 @@ func TestOverlapIsRebuilt(t *testing.T) {
 		b.tell(1, r)
 		wantAnswer(t, "contradicted", b.ask(1, ids(0, 1)), Cold, -1)
 		synctest.Wait()
-		wantAnswer(t, "rebuilt", b.ask(1, ids(0, 1)), Suspect, 999, Span{0, 999})
+		wantAnswer(t, "rebuilt", b.ask(1, ids(0, 1)), Suspect, 999, Span{0, 255})
 		if s := b.c.Stats(); s.Contradictions != 1 || s.Hydrations != 1 {
 			t.Errorf("%+v", s)
 		}
@@ -201,7 +201,7 @@ func TestWindowChangeIsRebuiltHoweverOftenItFails(t *testing.T) {
 		<-time.After(2 * time.Second)
 		b.ask(1, nil)
 		synctest.Wait()
-		wantAnswer(t, "rebuilt", b.ask(1, ids(0, 1)), Suspect, 1999, Span{0, 1999})
+		wantAnswer(t, "rebuilt", b.ask(1, ids(0, 1)), Suspect, 1999, Span{0, 255})
 		if n := b.c.Stats().ReadFailures; n < 4 {
 			t.Errorf("%d readings failed", n)
 		}
@@ -235,7 +235,7 @@ func TestOtherIncarnationIsForgotten(t *testing.T) {
 		}
 		wantAnswer(t, "after all was forgotten", b.ask(2, ids(0, 1)), Cold, -1)
 		synctest.Wait()
-		wantAnswer(t, "read again", b.ask(2, ids(0, 1)), Suspect, 999, Span{0, 999})
+		wantAnswer(t, "read again", b.ask(2, ids(0, 1)), Suspect, 999, Span{0, 255})
 		// What is read from one does not count for the other.
 		b.c.Forget(2)
 		b.c.Ask(Question{Partition: 2, Epoch: l.epoch - 1, WindowSeconds: 60, Next: 1000})
@@ -304,16 +304,18 @@ func TestHugeSuspectsAreNotWorthNarrowing(t *testing.T) {
 		for i := range 11 {
 			b.push(1, ids(i*blockIDsMax, (i+1)*blockIDsMax))
 		}
-		every := func(n int) (h []Hash) { // one id of every n-th block
-			for i := 0; i < 11; i += n {
-				h = append(h, id(i*blockIDsMax))
+		every := func(n, of int) (h []Hash) { // one id of n leaves in each run of so many
+			for i := 0; i < 11*blockIDsMax/leafIDs; i++ {
+				if i%of < n {
+					h = append(h, id(i*leafIDs))
+				}
 			}
 			return h
 		}
-		if a := b.ask(1, every(4)); a.Mode != Suspect || len(a.Suspects) != 3 {
-			t.Errorf("three of eleven blocks: %+v", a)
+		if a := b.ask(1, every(2, 5)); a.Mode != Suspect || a.Verified != 11*blockIDsMax-1 || len(a.Suspects) != 36 {
+			t.Errorf("two leaves of five: %+v", a)
 		}
-		wantAnswer(t, "six of eleven blocks", b.ask(1, every(2)), Suspect, -1)
+		wantAnswer(t, "three leaves of five", b.ask(1, every(3, 5)), Suspect, -1)
 	})
 }
 

@@ -135,7 +135,7 @@ func (m *memory) expire(bound int64) bool {
 	before := m.ids
 	for len(m.filters) > 0 && m.filters[0].newest < bound {
 		f := m.filters[0]
-		m.forget(f.leaves[len(f.leaves)-1].To, f.ids, f.bytes())
+		m.forget(f.to, f.ids, f.bytes())
 		m.filters = dropFirst(m.filters)
 	}
 	for len(m.filters) == 0 && len(m.groups) > 0 && m.groups[0].newest() < bound {
@@ -145,11 +145,11 @@ func (m *memory) expire(bound int64) bool {
 	}
 	for len(m.filters)+len(m.groups) == 0 && len(m.blocks) > 0 && m.blocks[0].newest < bound {
 		b := m.blocks[0]
-		m.forget(b.span.To, int64(len(b.keys)), b.bytes())
+		m.forget(b.to, int64(len(b.keys)), b.bytes())
 		m.blocks = dropFirst(m.blocks)
 	}
 	if len(m.filters)+len(m.groups)+len(m.blocks) == 0 && len(m.hot.keys) > 0 && m.hot.newest < bound {
-		m.forget(m.hot.span.To, int64(len(m.hot.keys)), 0)
+		m.forget(m.hot.to, int64(len(m.hot.keys)), 0)
 		m.hot = hot{}
 	}
 	return m.ids != before
@@ -190,7 +190,7 @@ func (m *memory) add(k uint64, offset, created int64) {
 		// A block of a sparse partition must be able to expire, and one among many
 		// minted ids must not make SQL read them all: both are sealed early.
 		old := created-m.hot.oldest > m.window/blocksPerWindow
-		wide := offset-m.hot.span.From >= blockSpanMax && n >= blockIDsMin
+		wide := offset-m.hot.starts[0] >= blockSpanMax && n >= blockIDsMin
 		if old || wide {
 			m.seal()
 		}
@@ -228,6 +228,7 @@ func (m *memory) find(keys []uint64) []Span {
 	if len(keys) == 0 || m.ids == 0 {
 		return nil
 	}
+	slices.Sort(keys)
 	var hits []Span
 	for _, f := range m.filters {
 		hits = f.find(keys, hits)
@@ -237,30 +238,10 @@ func (m *memory) find(keys []uint64) []Span {
 	}
 	for _, b := range m.blocks {
 		for _, k := range keys {
-			if b.has(k) {
-				hits = append(hits, b.span)
-				break
-			}
+			hits = b.find(k, hits)
 		}
 	}
-	if m.hot.hasAny(keys) {
-		hits = append(hits, m.hot.span)
-	}
-	return mergeSpans(hits)
-}
-
-// hasAny scans the buffer once, however many keys are asked for.
-func (h *hot) hasAny(keys []uint64) bool {
-	var seen [64]uint64 // one bit per low twelve bits of a key
-	for _, k := range keys {
-		seen[k>>6&63] |= 1 << (k & 63)
-	}
-	for _, k := range h.keys {
-		if seen[k>>6&63]&(1<<(k&63)) != 0 && slices.Contains(keys, k) {
-			return true
-		}
-	}
-	return false
+	return mergeSpans(m.hot.find(keys, hits))
 }
 
 // mergeSpans sorts spans and joins those that overlap or touch.

@@ -12,22 +12,22 @@ import (
 )
 
 // filter stands for many blocks at a few bytes per id. Asked for a key it
-// names the one block that may hold it, or none; it may name a block in vain, and
-// never none where there is one.
+// names the one leaf of a block that may hold it, or none; it may name a leaf in
+// vain, and never none where there is one.
 //
 // It is a binary fuse filter (Graf and Lemire, 2022; four cells per key) whose
 // cells hold a value instead of only a fingerprint: the exclusive or of a key's
 // four cells is
 //
 //	23            leaf | fingerprint          0
-//	[ block number ]..[ bits of the key's mix ]
+//	[ leaf number ]...[ bits of the key's mix ]
 //
 // The upper sixteen bits are in main, the lower eight in planes of two bits. The
 // columns of such a table are independent of each other, so a plane may be dropped
 // at any time, without the keys, and what is left answers with fewer bits: ids/2^bits
 // ids are then named in vain per key asked for.
 type filter struct {
-	leaves   []Span // of the blocks, oldest first
+	leaves   // of the blocks, oldest first
 	newest   int64
 	ids      int64
 	leafBits uint8
@@ -48,7 +48,7 @@ type shard struct {
 	segmentTop uint32 // segment − 1
 }
 
-// repeat is a further block of a key that is in more than one.
+// repeat is a further leaf of a key that is in more than one.
 type repeat struct {
 	key  uint64
 	leaf uint32
@@ -58,7 +58,7 @@ const (
 	valueBits     = 24
 	mainBits      = 16
 	planesMax     = (valueBits - mainBits) / 2
-	leavesMax     = 1024
+	blocksMax     = 1024
 	bucketKeysLog = 3 // log₂ of the keys that are sorted together, about
 	shardIDsMax   = 1 << 18
 	triesMax      = 40
@@ -77,12 +77,12 @@ func scratchBytes(n int64) int64 {
 
 // filterBytes is about what a filter over n ids will cost.
 func filterBytes(n int64, planes int) int64 {
-	return int64(float64(n)*cellsPerID(int(min(n, shardIDsMax)))*float64(mainBits+2*planes)/8) + 4096
+	return n/leafIDs*8 + int64(float64(n)*cellsPerID(int(min(n, shardIDsMax)))*float64(mainBits+2*planes)/8) + 4096
 }
 
 func (f *filter) bytes() int64 {
 	n := int64(unsafe.Sizeof(*f)) + int64(unsafe.Sizeof(f)) +
-		int64(cap(f.leaves))*int64(unsafe.Sizeof(Span{})) +
+		8*int64(cap(f.starts)) +
 		int64(cap(f.shards))*int64(unsafe.Sizeof(shard{})) +
 		int64(cap(f.repeats))*int64(unsafe.Sizeof(repeat{})) +
 		2*int64(cap(f.main)) + int64(cap(f.planes))*int64(unsafe.Sizeof([]byte{}))
@@ -92,7 +92,7 @@ func (f *filter) bytes() int64 {
 	return n
 }
 
-// find appends the span of each block that may hold one of the keys. It works in
+// find appends the span of each leaf that may hold one of the keys. It works in
 // strides, places first and cells after, so that many cells are fetched at once:
 // with hundreds of MB of filters nearly every one comes from main memory.
 func (f *filter) find(keys []uint64, hits []Span) []Span {
@@ -116,7 +116,7 @@ func (f *filter) find(keys []uint64, hits []Span) []Span {
 				continue
 			}
 			if leaf, ok := f.leaf(k); ok {
-				hits = append(hits, f.leaves[leaf])
+				hits = append(hits, f.span(int(leaf)))
 				hits = f.findRepeats(k, hits)
 			}
 		}
@@ -128,12 +128,12 @@ func (f *filter) find(keys []uint64, hits []Span) []Span {
 func (f *filter) findRepeats(k uint64, hits []Span) []Span {
 	i, _ := slices.BinarySearchFunc(f.repeats, k, func(r repeat, k uint64) int { return cmp.Compare(r.key, k) })
 	for ; i < len(f.repeats) && f.repeats[i].key == k; i++ {
-		hits = append(hits, f.leaves[f.repeats[i].leaf])
+		hits = append(hits, f.span(int(f.repeats[i].leaf)))
 	}
 	return hits
 }
 
-// leaf returns the block that may hold the key; its first, if it is in several.
+// leaf returns the leaf that may hold the key; its first, if it is in several.
 func (f *filter) leaf(k uint64) (leaf uint32, ok bool) {
 	s := &f.shards[k>>f.shift]
 	h := mix(k, s.seed)
@@ -150,7 +150,7 @@ func (f *filter) leaf(k uint64) (leaf uint32, ok bool) {
 		}
 	}
 	leaf = x >> (mainBits - f.leafBits)
-	return leaf, int(leaf) < len(f.leaves)
+	return leaf, int(leaf) < len(f.starts)
 }
 
 func mix(k, seed uint64) uint64 {
@@ -192,7 +192,7 @@ func cellsPerID(n int) float64 {
 	return max(1.075, 0.77+0.305*math.Log(600_000)/math.Log(float64(n)))
 }
 
-// entryOf is a key and the block it is in.
+// entryOf is a key and the leaf it is in.
 type entryOf struct {
 	key  uint64
 	leaf uint32
@@ -215,12 +215,18 @@ var errNoPlace = errors.New("BUG: the keys of a filter found no place")
 // build makes a filter over blocks that are in order. It looks every key up
 // again before it is content: what a filter does not find would be lost.
 func (b *builder) build(ctx context.Context, blocks []*block, planes int) (*filter, error) {
-	f := &filter{leaves: make([]Span, len(blocks)), newest: blocks[len(blocks)-1].newest}
-	for i, bl := range blocks {
-		f.leaves[i] = bl.span
+	last := blocks[len(blocks)-1]
+	f := &filter{leaves: leaves{to: last.to}, newest: last.newest}
+	n := 0
+	for _, bl := range blocks {
+		n += len(bl.starts)
 		f.ids += int64(len(bl.keys))
 	}
-	f.leafBits = uint8(bits.Len(uint(len(blocks) - 1)))
+	f.starts = make([]int64, 0, n)
+	for _, bl := range blocks {
+		f.starts = append(f.starts, bl.starts...)
+	}
+	f.leafBits = uint8(bits.Len(uint(n - 1)))
 	shardBits := bits.Len64(uint64(f.ids-1) / shardIDsMax)
 	f.shift = uint8(64 - shardBits)
 	f.shards = make([]shard, 1<<shardBits)
@@ -244,25 +250,25 @@ func (b *builder) build(ctx context.Context, blocks []*block, planes int) (*filt
 	return f, nil
 }
 
-// collect gathers the keys of shard i, each once; where a key is in several
-// blocks, the others become repeats. Equal keys are brought together by sorting,
+// collect gathers the keys with a shard's prefix, each once; where a key is in several
+// leaves, the others become repeats. Equal keys are brought together by sorting,
 // in buckets, because keys are spread evenly.
-func (b *builder) collect(f *filter, blocks []*block, at []int, i uint64) {
+func (b *builder) collect(f *filter, blocks []*block, at []int, prefix uint64) {
 	n := 0
 	to := make([]int, len(blocks))
-	for leaf, bl := range blocks {
-		j := at[leaf]
-		for j < len(bl.keys) && bl.keys[j]>>f.shift == i {
+	for i, bl := range blocks {
+		j := at[i]
+		for j < len(bl.keys) && bl.keys[j]>>f.shift == prefix {
 			j++
 		}
-		to[leaf], n = j, n+j-at[leaf]
+		to[i], n = j, n+j-at[i]
 	}
 	// Buckets go by the bits below the shard's.
 	bucketBits := max(0, bits.Len(uint(n))-bucketKeysLog)
 	bucket := func(k uint64) uint64 { return k << (64 - f.shift) >> (64 - bucketBits) }
 	b.bucket = zeroed(b.bucket, 1<<bucketBits+1)
-	for leaf, bl := range blocks {
-		for _, k := range bl.keys[at[leaf]:to[leaf]] {
+	for i, bl := range blocks {
+		for _, k := range bl.keys[at[i]:to[i]] {
 			b.bucket[bucket(k)+1]++
 		}
 	}
@@ -273,20 +279,22 @@ func (b *builder) collect(f *filter, blocks []*block, at []int, i uint64) {
 		b.pairs = make([]entryOf, n)
 	}
 	b.pairs = b.pairs[:n]
-	for leaf, bl := range blocks {
-		for _, k := range bl.keys[at[leaf]:to[leaf]] {
+	first := uint32(0) // leaf of the block
+	for i, bl := range blocks {
+		for _, k := range bl.keys[at[i]:to[i]] {
 			j := &b.bucket[bucket(k)]
-			b.pairs[*j] = entryOf{k, uint32(leaf)}
+			b.pairs[*j] = entryOf{k &^ leafMask, first + uint32(k&leafMask)}
 			*j++
 		}
-		at[leaf] = to[leaf]
+		at[i] = to[i]
+		first += uint32(len(bl.starts))
 	}
 	begin := uint32(0)
 	for _, end := range b.bucket[:1<<bucketBits] { // each now stands at its end
 		sortPairs(b.pairs[begin:end])
 		begin = end
 	}
-	last, kept := entryOf{leaf: leavesMax}, 0
+	last, kept := entryOf{leaf: math.MaxUint32}, 0
 	for _, p := range b.pairs {
 		switch {
 		case p == last:
@@ -434,7 +442,7 @@ func (b *builder) assign(f *filter, s *shard) error {
 	}
 	for _, p := range b.pairs {
 		if leaf, ok := f.leaf(p.key); !ok || leaf != p.leaf {
-			return fmt.Errorf("%w: %x is in block %d", errNoPlace, p.key, p.leaf)
+			return fmt.Errorf("%w: %x is in leaf %d", errNoPlace, p.key, p.leaf)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"unsafe"
@@ -39,7 +40,7 @@ func (g *group) bytes() int64 {
 func (g *group) newest() int64 { return g.filter.newest }
 
 // end is the last offset of an id.
-func (g *group) end() int64 { return g.blocks[len(g.blocks)-1].span.To }
+func (g *group) end() int64 { return g.blocks[len(g.blocks)-1].to }
 
 // find is exact but for keys: what the filter names is looked up.
 func (g *group) find(keys []uint64, hits []Span) []Span {
@@ -48,9 +49,9 @@ func (g *group) find(keys []uint64, hits []Span) []Span {
 		if !ok {
 			continue
 		}
-		if g.blocks[leaf].has(k) {
-			hits = append(hits, g.blocks[leaf].span)
-		}
+		at := g.filter.starts[leaf]
+		i, _ := slices.BinarySearchFunc(g.blocks, at, func(b *block, at int64) int { return cmp.Compare(b.to, at) })
+		hits = g.blocks[i].find(k, hits)
 		hits = g.filter.findRepeats(k, hits)
 	}
 	return hits
@@ -79,17 +80,17 @@ func (m *memory) target(filterIDsMax int) int64 {
 // so the step over groups is left out.
 func (m *memory) next(target int64, alone bool) (plan, bool) {
 	p := plan{planes: int(m.planes)}
-	groupsIDs, leaves := int64(0), 0
+	groupsIDs, blocks := int64(0), 0
 	for _, g := range m.groups {
 		groupsIDs += g.filter.ids
-		leaves += len(g.blocks)
+		blocks += len(g.blocks)
 	}
 	var ready int64 // ids in the blocks of the next group
 	for _, b := range m.blocks[:min(groupBlocks, len(m.blocks))] {
 		ready += int64(len(b.keys))
 	}
 	switch full := len(m.blocks) >= groupBlocks; {
-	case groupsIDs >= target || leaves > leavesMax-groupBlocks || leaves > 0 && full && ready >= target:
+	case groupsIDs >= target || blocks > blocksMax-groupBlocks || blocks > 0 && full && ready >= target:
 		p.groups = len(m.groups)
 		for _, g := range m.groups {
 			p.blocks = append(p.blocks, g.blocks...)
@@ -99,8 +100,8 @@ func (m *memory) next(target int64, alone bool) (plan, bool) {
 	case !alone:
 		p.blocks = slices.Clone(m.blocks[:groupBlocks]) // expiry lets go of the originals
 		p.keep = ready < target
-	case int64(len(m.blocks))*blockIDsMax >= target || len(m.blocks) >= leavesMax:
-		p.blocks = slices.Clone(m.blocks[:min(len(m.blocks), leavesMax)])
+	case int64(len(m.blocks))*blockIDsMax >= target || len(m.blocks) >= blocksMax:
+		p.blocks = slices.Clone(m.blocks[:min(len(m.blocks), blocksMax)])
 	default:
 		return p, false
 	}
@@ -114,7 +115,7 @@ func (m *memory) next(target int64, alone bool) (plan, bool) {
 // that has not expired meanwhile. What has makes the filter know more than it must.
 func (m *memory) install(p plan, f *filter) {
 	f.thin(int(m.planes))
-	before, last := int64(0), p.blocks[len(p.blocks)-1].span.To
+	before, last := int64(0), p.blocks[len(p.blocks)-1].to
 	if p.groups > 0 {
 		n := 0
 		for n < len(m.groups) && n < p.groups && m.groups[n].end() <= last {
@@ -128,7 +129,7 @@ func (m *memory) install(p plan, f *filter) {
 		m.groups = slices.Clone(m.groups[n:])
 	} else {
 		n := 0
-		for n < len(m.blocks) && n < len(p.blocks) && m.blocks[n].span.To <= last {
+		for n < len(m.blocks) && n < len(p.blocks) && m.blocks[n].to <= last {
 			m.size -= m.blocks[n].bytes()
 			before += int64(len(m.blocks[n].keys))
 			n++
