@@ -19,13 +19,14 @@ import (
 // cells hold a value instead of only a fingerprint: the exclusive or of a key's
 // four cells is
 //
-//	23            leaf | fingerprint          0
-//	[ leaf number ]...[ bits of the key's mix ]
+//	23          main           8 7          planes          0
+//	[ mix: eight bits ][ number of the leaf ][ mix: the rest ]
 //
 // The upper sixteen bits are in main, the lower eight in planes of two bits. The
 // columns of such a table are independent of each other, so a plane may be dropped
-// at any time, without the keys, and what is left answers with fewer bits: ids/2^bits
-// ids are then named in vain per key asked for.
+// at any time, without the keys. What is left names more in vain, or, where bits of
+// the leaf's number went, several leaves for one: either way SQL reads about
+// ids/2^bits ids in vain per key asked for.
 type filter struct {
 	leaves   // of the blocks, oldest first
 	newest   int64
@@ -57,6 +58,7 @@ type repeat struct {
 const (
 	valueBits     = 24
 	mainBits      = 16
+	mixBits       = 8 // of a mix that come first: one key in 256 looks further than main
 	planesMax     = (valueBits - mainBits) / 2
 	blocksMax     = 1024
 	bucketKeysLog = 3 // log₂ of the keys that are sorted together, about
@@ -71,7 +73,7 @@ const (
 
 // scratchBytes is what building a filter over n ids takes besides the result.
 func scratchBytes(n int64) int64 {
-	n = min(n, shardIDsMax*5/4)
+	n = min(n, shardIDsMax+shardIDsMax/32) // keys are spread over the shards evenly
 	return n * (16 + 4 + 4 + 6*5/4 + 4*5/4 + 4)
 }
 
@@ -105,18 +107,18 @@ func (f *filter) find(keys []uint64, hits []Span) []Span {
 			s := &f.shards[k>>f.shift]
 			h := mix(k, s.seed)
 			at[i][0], at[i][1], at[i][2], at[i][3] = s.cells(h)
-			want[i] = uint16(fingerprint(h, f.leafBits) >> (valueBits - mainBits))
+			want[i] = uint16(f.fingerprint(h) >> (valueBits - mainBits))
 		}
 		for i := range n {
 			p := &at[i]
 			sum[i] = f.main[p[0]] ^ f.main[p[1]] ^ f.main[p[2]] ^ f.main[p[3]]
 		}
 		for i, k := range keys[:n] {
-			if (sum[i]^want[i])<<f.leafBits != 0 {
+			if (sum[i]^want[i])>>(mainBits-mixBits) != 0 {
 				continue
 			}
-			if leaf, ok := f.leaf(k); ok {
-				hits = append(hits, f.span(int(leaf)))
+			if from, to, ok := f.leaf(k); ok {
+				hits = append(hits, Span{f.span(from).From, f.span(to).To})
 				hits = f.findRepeats(k, hits)
 			}
 		}
@@ -133,24 +135,36 @@ func (f *filter) findRepeats(k uint64, hits []Span) []Span {
 	return hits
 }
 
-// leaf returns the leaf that may hold the key; its first, if it is in several.
-func (f *filter) leaf(k uint64) (leaf uint32, ok bool) {
+// leaf returns the leaves one of which may hold the key; the first one, if it
+// is in several.
+func (f *filter) leaf(k uint64) (from, to int, ok bool) {
 	s := &f.shards[k>>f.shift]
 	h := mix(k, s.seed)
 	a, b, c, d := s.cells(h)
-	x := uint32(f.main[a] ^ f.main[b] ^ f.main[c] ^ f.main[d])
-	want := fingerprint(h, f.leafBits)
-	if (x^want>>(valueBits-mainBits))<<f.leafBits&0xffff != 0 {
-		return 0, false
-	}
+	v := uint32(f.main[a]^f.main[b]^f.main[c]^f.main[d]) << (valueBits - mainBits)
 	for i, p := range f.planes {
 		y := p[a>>2]>>(a&3*2) ^ p[b>>2]>>(b&3*2) ^ p[c>>2]>>(c&3*2) ^ p[d>>2]>>(d&3*2)
-		if (y^byte(want>>(6-2*i)))&3 != 0 {
-			return 0, false
-		}
+		v |= uint32(y&3) << (6 - 2*i)
 	}
-	leaf = x >> (mainBits - f.leafBits)
-	return leaf, int(leaf) < len(f.starts)
+	unknown := uint32(1)<<(valueBits-mainBits-2*len(f.planes)) - 1
+	number := f.numberMask()
+	if (v^f.fingerprint(h))&^number&^unknown != 0 {
+		return 0, 0, false
+	}
+	shift := valueBits - mixBits - f.leafBits
+	from = int(v & number >> shift)
+	to = min(int((v|unknown)&number>>shift), len(f.starts)-1)
+	return from, to, from <= to
+}
+
+// numberMask is where in a value the number of the leaf is.
+func (f *filter) numberMask() uint32 {
+	return (1<<f.leafBits - 1) << (valueBits - mixBits - f.leafBits)
+}
+
+// fingerprint is the part of a value that is not the number of the leaf.
+func (f *filter) fingerprint(h uint64) uint32 {
+	return uint32(h*0x9e3779b97f4a7c15>>(64-valueBits)) &^ f.numberMask()
 }
 
 func mix(k, seed uint64) uint64 {
@@ -169,11 +183,6 @@ func (s *shard) cells(h uint64) (a, b, c, d uint32) {
 	c = s.at + ((first + 2*s.segment) ^ uint32(h>>16)&s.segmentTop)
 	d = s.at + ((first + 3*s.segment) ^ uint32(h>>32)&s.segmentTop)
 	return a, b, c, d
-}
-
-// fingerprint is the part of a value that is not the leaf.
-func fingerprint(h uint64, leafBits uint8) uint32 {
-	return uint32(h * 0x9e3779b97f4a7c15 >> (64 - valueBits + leafBits))
 }
 
 // thin drops planes beyond n.
@@ -419,7 +428,7 @@ func (b *builder) assign(f *filter, s *shard) error {
 		p := &b.pairs[b.order[j]]
 		h := mix(p.key, s.seed)
 		x, y, z, w := local.cells(h)
-		v := p.leaf<<(valueBits-f.leafBits) | fingerprint(h, f.leafBits)
+		v := p.leaf<<(valueBits-mixBits-f.leafBits) | f.fingerprint(h)
 		// The key's own cell is still 0, so it may be part of the sum.
 		b.values[b.place[j]] = v ^ b.values[x] ^ b.values[y] ^ b.values[z] ^ b.values[w]
 	}
@@ -441,7 +450,7 @@ func (b *builder) assign(f *filter, s *shard) error {
 		f.planes[i] = p
 	}
 	for _, p := range b.pairs {
-		if leaf, ok := f.leaf(p.key); !ok || leaf != p.leaf {
+		if from, to, ok := f.leaf(p.key); !ok || int(p.leaf) < from || int(p.leaf) > to {
 			return fmt.Errorf("%w: %x is in leaf %d", errNoPlace, p.key, p.leaf)
 		}
 	}

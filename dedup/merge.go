@@ -45,13 +45,15 @@ func (g *group) end() int64 { return g.blocks[len(g.blocks)-1].to }
 // find is exact but for keys: what the filter names is looked up.
 func (g *group) find(keys []uint64, hits []Span) []Span {
 	for _, k := range keys {
-		leaf, ok := g.filter.leaf(k)
+		from, to, ok := g.filter.leaf(k)
 		if !ok {
 			continue
 		}
-		at := g.filter.starts[leaf]
-		i, _ := slices.BinarySearchFunc(g.blocks, at, func(b *block, at int64) int { return cmp.Compare(b.to, at) })
-		hits = g.blocks[i].find(k, hits)
+		first, last := g.filter.starts[from], g.filter.starts[to]
+		i, _ := slices.BinarySearchFunc(g.blocks, first, func(b *block, at int64) int { return cmp.Compare(b.to, at) })
+		for ; i < len(g.blocks) && g.blocks[i].starts[0] <= last; i++ {
+			hits = g.blocks[i].find(k, hits)
+		}
 		hits = g.filter.findRepeats(k, hits)
 	}
 	return hits
@@ -100,6 +102,9 @@ func (m *memory) next(target int64, alone bool) (plan, bool) {
 	case !alone:
 		p.blocks = slices.Clone(m.blocks[:groupBlocks]) // expiry lets go of the originals
 		p.keep = ready < target
+		if p.keep {
+			p.planes = 0 // the blocks are asked anyway
+		}
 	case int64(len(m.blocks))*blockIDsMax >= target || len(m.blocks) >= blocksMax:
 		p.blocks = slices.Clone(m.blocks[:min(len(m.blocks), blocksMax)])
 	default:
@@ -246,7 +251,7 @@ func (c *Cache) mergeAlone(ctx context.Context, b *builder, m *memory) {
 // thin drops a plane of a memory's filters, if SQL then reads at most vain ids
 // in vain per id looked up, and reports whether it did.
 func (m *memory) thin(vain int64) bool {
-	if m.planes == 0 || len(m.filters)+len(m.groups) == 0 || m.ids>>(mainBits+2*(m.planes-1)) > vain {
+	if m.planes == 0 || len(m.filters) == 0 || m.ids>>(mainBits+2*(m.planes-1)) > vain {
 		return false
 	}
 	m.planes--
@@ -254,11 +259,6 @@ func (m *memory) thin(vain int64) bool {
 		m.size -= f.bytes()
 		f.thin(int(m.planes))
 		m.size += f.bytes()
-	}
-	for _, g := range m.groups {
-		m.size -= g.bytes()
-		g.filter.thin(int(m.planes))
-		m.size += g.bytes()
 	}
 	return true
 }
