@@ -37,7 +37,7 @@ type benchRun struct {
 
 	Serve       bool   `env:"QUEEN_SERVE" help:"Run a broker of this binary on free ports and a temporary data folder for as long as the load lasts."`
 	DatabaseURL string `env:"QUEEN_DATABASE_URL" name:"database-url" placeholder:"URL" help:"PostgreSQL of the broker: for the baseline, and for its settings."`
-	DataDir     string `env:"QUEEN_DATA_DIR" name:"data-dir" placeholder:"DIR" help:"Data folder of a running queen serve, instead of --database-url."`
+	DataDir     folder `env:"QUEEN_DATA_DIR" name:"data-dir" placeholder:"DIR" help:"Data folder of a running queen serve, instead of --database-url."`
 	Connections int    `env:"QUEEN_CONNECTIONS" default:"8" placeholder:"N" help:"Connections of the baseline (${default})."`
 	Row         int    `env:"QUEEN_ROW" default:"0" placeholder:"BYTES" help:"Bytes of each row of the baseline; 0 tries 64 KiB, 256 KiB and 1 MiB and takes the best."`
 
@@ -317,27 +317,25 @@ func (c *benchRun) compare(p *process, mode string, a bench.Side, vs string, pay
 // openDatabase finds the PostgreSQL under the broker. Without the baseline it is
 // only asked for its settings, and only when named.
 func (c *benchRun) openDatabase(ctx context.Context, needed bool) (*bench.Database, string, error) {
-	url, folder := c.DatabaseURL, c.DataDir
+	url, named, dir := c.DatabaseURL, c.DataDir, ""
 	if c.child != nil {
-		folder = c.child.dataDir
+		named = folder(c.child.dataDir)
 	}
-	if url == "" && folder == "" && !needed {
+	if url == "" && named == "" && !needed {
 		return nil, "", nil
 	}
 	if url == "" {
 		var err error
-		if folder, err = dataDir(folder); err != nil {
+		if dir, err = dataDir(named); err != nil {
 			return nil, "", err
 		}
-		if url, err = localpg.URLOf(folder); err != nil {
+		if url, err = localpg.URLOf(dir); err != nil {
 			return nil, "", fmt.Errorf("%w: start `queen serve` with this --data-dir first, "+
 				"name another database with --database-url, or let --serve start a broker", err)
 		}
-	} else {
-		folder = ""
 	}
 	db, err := bench.OpenDatabase(ctx, url, randomName())
-	return db, folder, err
+	return db, dir, err
 }
 
 // closeDatabase drops what the load made, also when told to stop.

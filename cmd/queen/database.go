@@ -22,6 +22,19 @@ type database struct {
 	unlock func() error // of dir, beside an external database
 }
 
+// folder is the name of one. An empty name is a mistake, such as a variable that
+// is not set: what is meant to be kept would go to the default folder.
+type folder string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *folder) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		return errors.New("is empty: name a folder, or leave it out")
+	}
+	*f = folder(b)
+	return nil
+}
+
 // openDatabase starts the managed server, or takes the external one's address
 // as it is: whether it answers shows when it is migrated.
 func openDatabase(ctx context.Context, f databaseFlags, log *slog.Logger) (*database, error) {
@@ -45,7 +58,8 @@ func openDatabase(ctx context.Context, f databaseFlags, log *slog.Logger) (*data
 
 // takeFolder makes and locks the folder in which a broker beside an external
 // database keeps its id: two brokers with one id would push each other out.
-func (db *database) takeFolder(dir string) (err error) {
+func (db *database) takeFolder(named folder) (err error) {
+	dir := string(named)
 	if dir == "" {
 		return nil
 	}
@@ -87,9 +101,9 @@ func (db *database) close(ctx context.Context) error {
 }
 
 // dataDir is the folder asked for, or the user's state folder.
-func dataDir(asked string) (string, error) {
+func dataDir(asked folder) (string, error) {
 	if asked != "" {
-		return asked, nil
+		return string(asked), nil
 	}
 	if os.Geteuid() == 0 {
 		// Not in root's home: the user who runs PostgreSQL must reach it.

@@ -17,6 +17,8 @@ type commandLine struct {
 	LogLevel  string `env:"QUEEN_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" help:"Least important log lines to write: ${enum}."`
 	LogFormat string `env:"QUEEN_LOG_FORMAT" default:"text" enum:"text,json" help:"Format of the log on stderr: ${enum}."`
 
+	ShowVersion versionFlag `name:"version" help:"Print the version and exit."`
+
 	Serve   serveCommand   `cmd:"" help:"Run a broker: the Kafka and the HTTP door over one PostgreSQL."`
 	Compat  compatCommand  `cmd:"" help:"Show that a broker behaves as Apache Kafka does."`
 	Bench   benchCommand   `cmd:"" help:"Put load on a broker, in turn with something to compare it to."`
@@ -27,7 +29,7 @@ type commandLine struct {
 // databaseFlags say which PostgreSQL holds everything.
 type databaseFlags struct {
 	DatabaseURL    string `env:"QUEEN_DATABASE_URL" name:"database-url" placeholder:"URL" help:"PostgreSQL 14 or newer to use. Without it, a PostgreSQL of our own is run in the data folder."`
-	DataDir        string `env:"QUEEN_DATA_DIR" name:"data-dir" placeholder:"DIR" help:"Data folder (default: /var/lib/queen for root, else queen in the user's state folder, ~/.local/state)."`
+	DataDir        folder `env:"QUEEN_DATA_DIR" name:"data-dir" placeholder:"DIR" help:"Data folder (default: /var/lib/queen for root, else queen in the user's state folder, ~/.local/state). With --database-url it holds the broker's id alone, and there is none unless one is named."`
 	UnsafeDatabase bool   `env:"QUEEN_UNSAFE_DATABASE" help:"Accept a database with fsync or full_page_writes off, which loses acknowledged messages when its machine stops."`
 }
 

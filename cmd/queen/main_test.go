@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -60,7 +63,7 @@ func TestEveryFlagHasAVariableAndHelp(t *testing.T) {
 	t.Parallel()
 	visit(t, func(node *kong.Node) {
 		for _, f := range node.Flags {
-			if f.Name == "help" {
+			if f.Name == "help" || f.Name == "version" {
 				continue
 			}
 			want := "QUEEN_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
@@ -89,6 +92,33 @@ func TestUsageErrorsNameTheMistake(t *testing.T) {
 	f("--kafka-default-partitions", "serve", "--kafka-default-partitions=11", "--kafka-max-partitions=10")
 	f("--shutdown-timeout", "serve", "--shutdown-timeout=0s")
 	f("log-level", "--log-level=loud", "version")
+	f("--data-dir", "serve", "--data-dir=")
+	f("--data-dir", "migrate", "--data-dir", "")
+}
+
+func TestVersionIsACommandAndAFlag(t *testing.T) {
+	t.Parallel()
+	code, want, log := runQueen("version")
+	if code != 0 || log != "" || !strings.HasPrefix(want, "queen "+version+" ") {
+		t.Fatalf("queen version: code %d, stdout %q, stderr %q", code, want, log)
+	}
+	for _, args := range [][]string{{"--version"}, {"serve", "--version"}} {
+		if code, out, log := runQueen(args...); code != 0 || out != want || log != "" {
+			t.Errorf("queen %v: code %d, stdout %q, stderr %q; want 0 and %q", args, code, out, log, want)
+		}
+	}
+}
+
+func TestMigrateMakesNoDatabase(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "q")
+	code, out, log := runQueen("migrate", "--data-dir", dir)
+	if code != exitFailed || out != "" || !strings.Contains(log, "--database-url") {
+		t.Errorf("code %d, stdout %q, stderr %q; want a failure that asks for --database-url", code, out, log)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("data folder: %v, want none made", err)
+	}
 }
 
 // commandNames lists the paths of all commands, parents before children.

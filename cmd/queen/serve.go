@@ -63,6 +63,7 @@ type broker struct {
 	metrics *prometheus.Registry
 	failed  chan error // a part that ended by itself
 	opened  []opened
+	serving bool // it was ready
 
 	identityDir string // where the broker keeps its id; empty: nowhere
 }
@@ -84,6 +85,7 @@ func (c *serveCommand) Run(p *process) error {
 
 	ready, err := b.open(p.ctx)
 	if err == nil {
+		b.serving = true
 		if _, err = fmt.Fprintln(p.stdout, ready); err == nil {
 			select {
 			case <-p.ctx.Done():
@@ -153,6 +155,7 @@ func (b *broker) open(ctx context.Context) (string, error) {
 	if err := b.openDoors(ctx, engine, kafka, http); err != nil {
 		return "", err
 	}
+	b.log.Info("ready", "kafka", kafka.Addr(), "http", http.Addr(), "broker", engine.Cluster().Self, "database", database.kind())
 	return fmt.Sprintf("ready kafka=%s http=%s database=%s version=%s", kafka.Addr(), http.Addr(), database.kind(), version), nil
 }
 
@@ -213,7 +216,11 @@ func (b *broker) close(ctx context.Context) error {
 			log.Error("not closed cleanly", "error", err)
 			continue
 		}
-		log.Info("closed")
+		level := slog.LevelInfo
+		if !b.serving { // why the start failed is what counts then
+			level = slog.LevelDebug
+		}
+		log.Log(ctx, level, "closed")
 	}
 	return errors.Join(errs...)
 }

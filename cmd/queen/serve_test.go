@@ -154,8 +154,12 @@ func TestServeFromNothingToStopAndAgain(t *testing.T) {
 		if took := time.Since(began); took > bound {
 			t.Errorf("ready after %s, want %s\n%s", took, bound, s.stderr)
 		}
-		if got := readyPattern.FindStringSubmatch(s.ready)[3]; got != "managed" {
-			t.Errorf("database=%s, want managed", got)
+		ready := readyPattern.FindStringSubmatch(s.ready)
+		if ready[3] != "managed" {
+			t.Errorf("database=%s, want managed", ready[3])
+		}
+		if want := "msg=ready kafka=" + ready[1] + " http=" + ready[2]; !strings.Contains(s.stderr.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, s.stderr)
 		}
 		if code := s.end(t, syscall.SIGTERM); code != 0 {
 			t.Errorf("exit code %d after SIGTERM, want 0; stderr:\n%s", code, s.stderr)
@@ -330,6 +334,10 @@ func TestTakenPortIsToldBeforeTheDatabaseStarts(t *testing.T) {
 	code, out, log := runQueen("serve", "--data-dir", dir, "--kafka-addr", taken.Addr().String(), "--http-addr=127.0.0.1:0")
 	if code != exitFailed || out != "" || !strings.Contains(log, "--kafka-addr") || !strings.Contains(log, "in use") {
 		t.Errorf("code %d, stdout %q, stderr %q; want a failure that names --kafka-addr", code, out, log)
+	}
+	code, _, log = runQueen("serve", "--data-dir", dir, "--kafka-addr=127.0.0.1:0", "--http-addr", taken.Addr().String())
+	if code != exitFailed || !strings.Contains(log, "--http-addr") || strings.Contains(log, "closed") {
+		t.Errorf("code %d, stderr %q; want a failure that names --http-addr, and nothing about parts", code, log)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("data folder: %v, want none made", err)
