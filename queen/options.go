@@ -12,8 +12,12 @@ import (
 const (
 	dedupWindowSecondsMax        = 10 * 365 * 24 * 3600
 	completedRetentionSecondsMax = dedupWindowSecondsMax
-	maxMessageBytesMin           = 1 << 10
-	maxMessageBytesMax           = 64 << 20
+)
+
+// The bounds of QueueOptions.MaxMessageBytes.
+const (
+	MessageBytesMin = 1 << 10
+	MessageBytesMax = 64 << 20
 )
 
 // Validate says which option is out of range, and what the range is.
@@ -28,9 +32,9 @@ func (o QueueOptions) Validate() error {
 		return sourceNeedsWindow(o.DedupSource)
 	case o.DedupMaxIDs < 0:
 		return fmt.Errorf("%w: the number of known ids is limited to %d, must be 1 or more, or 0 (no limit)", ErrInvalidConfig, o.DedupMaxIDs)
-	case o.MaxMessageBytes < maxMessageBytesMin || o.MaxMessageBytes > maxMessageBytesMax:
+	case o.MaxMessageBytes < MessageBytesMin || o.MaxMessageBytes > MessageBytesMax:
 		return fmt.Errorf("%w: the largest message is set to %d bytes, must be %d to %d",
-			ErrInvalidConfig, o.MaxMessageBytes, maxMessageBytesMin, maxMessageBytesMax)
+			ErrInvalidConfig, o.MaxMessageBytes, MessageBytesMin, MessageBytesMax)
 	case o.RetentionMs < -1:
 		return fmt.Errorf("%w: retention is %d ms, must be -1 (keep everything) or more", ErrInvalidConfig, o.RetentionMs)
 	case o.RetentionBytes < -1:

@@ -230,7 +230,11 @@ func appendAcked(b []byte, index int, a *queen.Ack, err error) []byte {
 	b = append(b, `,"success":`...)
 	b = strconv.AppendBool(b, err == nil)
 	if err != nil {
-		b = appendItemError(b, err)
+		p := problemOf(err)
+		b = append(b, `,"error":`...)
+		b = appendString(b, p.text)
+		b = append(b, `,"code":`...)
+		b = appendString(b, p.word)
 	}
 	return append(b, '}')
 }

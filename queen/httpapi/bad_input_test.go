@@ -43,6 +43,12 @@ func TestBadRequestsAreNamed(t *testing.T) {
 		"method: unknown":         {"BREW", "/api/v1/push", "", 405, "method_not_allowed", "POST"},
 		"method: DELETE":          {"PUT", "/api/v1/resources/queues/q", "", 405, "method_not_allowed", "DELETE, GET, HEAD"},
 
+		"push: parameter":      {"POST", "/api/v1/push?dedup=off", item(`"payload":1`), 400, "unknown_parameter", "dedup: is not known"},
+		"push: bad query":      {"POST", "/api/v1/push?%zz", item(`"payload":1`), 400, "bad_query", ""},
+		"push: an item alone":  {"POST", "/api/v1/push", `{"queue":"q","payload":1}`, 400, "unknown_field", `queue: is not known here: {"items":[`},
+		"configure: parameter": {"POST", "/api/v1/configure?mode=merge", `{"queue":"q"}`, 400, "unknown_parameter", "mode"},
+		"delete: parameter":    {"DELETE", "/api/v1/resources/queues/q?force=true", "", 400, "unknown_parameter", "force"},
+
 		"ack: no id":         {"POST", "/api/v1/ack", `{` + leased + `}`, 400, "invalid_request", "transactionId is missing"},
 		"ack: empty id":      {"POST", "/api/v1/ack", `{"transactionId":"",` + leased + `}`, 400, "invalid_request", "transactionId is missing"},
 		"ack: no partition":  {"POST", "/api/v1/ack", `{"transactionId":"a","status":"completed"}`, 400, "invalid_request", "partitionId is missing"},
@@ -76,7 +82,7 @@ func TestBadRequestsAreNamed(t *testing.T) {
 		"configure: max ids":    {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupMaxIds":-1}}`, 400, "invalid_request", "options.dedupMaxIds"},
 		"configure: kept bytes": {"POST", "/api/v1/configure", `{"queue":"q","options":{"retentionBytes":-2}}`, 400, "invalid_request", "options.retentionBytes"},
 		"configure: completed":  {"POST", "/api/v1/configure", `{"queue":"q","options":{"completedRetentionSeconds":0.5}}`, 400, "invalid_request", "options.completedRetentionSeconds"},
-		"configure: size":       {"POST", "/api/v1/configure", `{"queue":"q","options":{"maxMessageBytes":0}}`, 400, "invalid_request", "from 1"},
+		"configure: size":       {"POST", "/api/v1/configure", `{"queue":"q","options":{"maxMessageBytes":0}}`, 400, "invalid_request", "from 1024 to 67108864"},
 
 		"fetch: no entries": {"POST", "/api/v1/fetch", `{}`, 400, "invalid_request", "entries is missing"},
 		"fetch: no queue":   {"POST", "/api/v1/fetch", `{"entries":[{"offset":0}]}`, 400, "invalid_request", "entries[0]: queue is missing"},

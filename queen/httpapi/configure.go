@@ -159,7 +159,7 @@ func (c *configureBody) option(r *reader, name string) error {
 	case "completedRetentionSeconds":
 		return takeInteger(r, 0, secondsMax, &c.patch.CompletedRetentionSeconds)
 	case "maxMessageBytes":
-		return takeInteger(r, 1, math.MaxInt32, &c.patch.MaxMessageBytes)
+		return takeInteger(r, queen.MessageBytesMin, queen.MessageBytesMax, &c.patch.MaxMessageBytes)
 	}
 	if !knownOption(name) {
 		return refuse("unknown_option", "is not an option")

@@ -81,6 +81,11 @@ func (x *exchange) run() (answer, error) {
 	if !row.safe && x.crossOrigin() {
 		return answer{}, &problem{status: http.StatusForbidden, word: "cross_origin", text: "a page of another origin may not do this"}
 	}
+	if row.query == noQuery {
+		if err := refuseQuery(x.req.URL.RawQuery); err != nil {
+			return answer{}, err
+		}
+	}
 	switch row.body {
 	case noBody:
 		if x.req.ContentLength != 0 {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"strconv"
 
 	"queenmq/queen"
 )
@@ -83,6 +84,9 @@ func noneTaken(outcomes []queen.Pushed) *problem {
 		switch {
 		case first == nil:
 			first, status = p, p.status
+			if status < http.StatusInternalServerError {
+				first = &problem{status: status, word: p.word, text: itemText(i, outcomes[i].Err)}
+			}
 		case status != p.status:
 			status = http.StatusBadRequest
 		}
@@ -125,21 +129,21 @@ func appendPushed(b []byte, index int, m *queen.Message, o *queen.Pushed) []byte
 		b = appendInt(b, o.Offset)
 	}
 	if failed {
-		b = appendItemError(b, o.Err)
+		b = append(b, `,"error":`...)
+		b = appendString(b, itemText(index, o.Err))
+		b = append(b, `,"code":`...)
+		b = appendString(b, problemOf(o.Err).word)
 	}
 	return append(b, '}')
 }
 
-// appendItemError appends the error and code of one item.
-func appendItemError(b []byte, err error) []byte {
-	p := problemOf(err)
-	text := p.text
+// itemText is what a user reads about one item: which, where in it, and what.
+func itemText(index int, err error) string {
+	item := "items[" + strconv.Itoa(index) + "]"
 	var bad *bodyError
-	if errors.As(err, &bad) && bad.path == "" {
-		text = bad.what
+	if errors.As(err, &bad) {
+		in := *bad
+		return under(item, &in).Error()
 	}
-	b = append(b, `,"error":`...)
-	b = appendString(b, text)
-	b = append(b, `,"code":`...)
-	return appendString(b, p.word)
+	return item + ": " + problemOf(err).text
 }

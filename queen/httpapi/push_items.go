@@ -35,7 +35,10 @@ func (x *exchange) readPush() (*pushItems, error) {
 	var items *pushItems
 	err = r.object(func(name []byte) error {
 		if string(name) != "items" {
-			return unknownName(r)
+			if _, err := r.raw(); err != nil {
+				return err
+			}
+			return refuse("unknown_field", `is not known here: {"items":[{"queue":…, "payload":…}, …]} is expected`)
 		}
 		if items != nil {
 			return repeated()

@@ -140,7 +140,7 @@ func TestPushRefusesAnItemAlone(t *testing.T) {
 				t.Fatalf("the neighbours: %+v", got)
 			}
 			bad := got[1]
-			if bad.Index != 1 || bad.Status != "error" || bad.Code != tc.code || !strings.Contains(bad.Error, tc.has) {
+			if bad.Index != 1 || bad.Status != "error" || bad.Code != tc.code || !strings.HasPrefix(bad.Error, "items[1]") || !strings.Contains(bad.Error, tc.has) {
 				t.Errorf("%+v, want %s with %q", bad, tc.code, tc.has)
 			}
 			if bad.MessageID != nil || bad.Offset != nil {
@@ -149,7 +149,7 @@ func TestPushRefusesAnItemAlone(t *testing.T) {
 			if len(e.queues) != 1 || len(e.parts) != 1 || e.parts[1].LogEnd != 2 {
 				t.Error("the refused item left something behind")
 			}
-			if w := do(s, "POST", "/api/v1/push", `{"items":[`+tc.item+`]}`); w.Code != 400 || !valid(w.Body.Bytes()) {
+			if w := do(s, "POST", "/api/v1/push", `{"items":[`+tc.item+`]}`); w.Code != 400 || !valid(w.Body.Bytes()) || !strings.HasPrefix(w.Body.String(), `{"error":"items[0]`) {
 				t.Errorf("alone: %d %s", w.Code, w.Body)
 			}
 		})

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,6 +16,8 @@ type route struct {
 	// cleaned or redirected.
 	path string
 	body bodyKind
+	// query says who looks at the parameters behind the path.
+	query queryKind
 	// safe: reads only. HEAD is served too, and pages of other sites may ask.
 	safe   bool
 	handle func(*Server, *exchange) (answer, error)
@@ -28,24 +31,32 @@ const (
 	largeBody          // Config.PushBytesMax
 )
 
+type queryKind int
+
+const (
+	noQuery  queryKind = iota // none is known: each is refused by name
+	ownQuery                  // the handler reads them
+	anyQuery                  // not looked at: probes and scrapers add their own
+)
+
 // routes is THE table: everything this door serves.
 var routes = []route{
 	{method: "POST", path: "/api/v1/push", body: largeBody, handle: (*Server).push},
-	{method: "GET", path: "/api/v1/pop/queue/{queue}", handle: (*Server).pop},
-	{method: "GET", path: "/api/v1/pop/queue/{queue}/partition/{partition}", handle: (*Server).pop},
+	{method: "GET", path: "/api/v1/pop/queue/{queue}", query: ownQuery, handle: (*Server).pop},
+	{method: "GET", path: "/api/v1/pop/queue/{queue}/partition/{partition}", query: ownQuery, handle: (*Server).pop},
 	{method: "POST", path: "/api/v1/ack", body: smallBody, handle: (*Server).ack},
 	{method: "POST", path: "/api/v1/ack/batch", body: largeBody, handle: (*Server).ackBatch},
 	{method: "POST", path: "/api/v1/fetch", body: smallBody, handle: (*Server).fetch},
 	{method: "POST", path: "/api/v1/configure", body: smallBody, handle: (*Server).configure},
-	{method: "GET", path: "/api/v1/resources/queues", safe: true, handle: (*Server).listQueues},
+	{method: "GET", path: "/api/v1/resources/queues", query: ownQuery, safe: true, handle: (*Server).listQueues},
 	{method: "GET", path: "/api/v1/resources/queues/{queue}", safe: true, handle: (*Server).getQueue},
 	{method: "DELETE", path: "/api/v1/resources/queues/{queue}", handle: (*Server).deleteQueue},
 	{method: "GET", path: "/api/v1/resources/queues/{queue}/partitions", safe: true, handle: (*Server).listPartitions},
-	{method: "GET", path: "/health", safe: true, handle: (*Server).health},
-	{method: "GET", path: "/livez", safe: true, handle: (*Server).livez},
-	{method: "GET", path: "/readyz", safe: true, handle: (*Server).readyz},
-	{method: "GET", path: "/status", safe: true, handle: (*Server).status},
-	{method: "GET", path: "/metrics/prometheus", safe: true, handle: (*Server).prometheus},
+	{method: "GET", path: "/health", query: anyQuery, safe: true, handle: (*Server).health},
+	{method: "GET", path: "/livez", query: anyQuery, safe: true, handle: (*Server).livez},
+	{method: "GET", path: "/readyz", query: anyQuery, safe: true, handle: (*Server).readyz},
+	{method: "GET", path: "/status", query: anyQuery, safe: true, handle: (*Server).status},
+	{method: "GET", path: "/metrics/prometheus", query: anyQuery, safe: true, handle: (*Server).prometheus},
 }
 
 // paths is the table with its paths cut into segments, once.
@@ -90,6 +101,18 @@ func match(method, escapedPath string) (*route, names, *problem) {
 		status: http.StatusMethodNotAllowed, word: "method_not_allowed",
 		text: "this path is served with " + allow, allow: allow,
 	}
+}
+
+// refuseQuery names a parameter that was sent where none is known.
+func refuseQuery(query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return badRequest("bad_query", "the query is not well escaped")
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		return under(show([]byte(name)), refuse("unknown_parameter", "is not known here"))
+	}
+	return nil
 }
 
 func match1(pattern, segments []string) (n names, ok bool, err error) {

@@ -214,6 +214,17 @@ type boundedConn struct {
 	release func()
 }
 
+// Write implements net.Conn.
+func (c *boundedConn) Write(b []byte) (int, error) {
+	if instead := malformed(b); instead != nil {
+		if _, err := c.Conn.Write(instead); err != nil {
+			return 0, err
+		}
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
 // Close implements net.Conn.
 func (c *boundedConn) Close() error {
 	defer c.release()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -91,6 +92,40 @@ func TestGarbageIsAnsweredAndTheProcessGoesOn(t *testing.T) {
 	f("POST /api/v1/push HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n", " 413 ")
 	f("GET http://x/%zz HTTP/1.1\r\nHost: x\r\n\r\n", " 400 ")
 	f("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", " 200 ")
+}
+
+// TestWhatHTTPRefusesIsAnsweredInJSON: net/http answers a request it cannot
+// read itself, before any handler.
+func TestWhatHTTPRefusesIsAnsweredInJSON(t *testing.T) {
+	t.Parallel()
+	s, _ := newTestServer(Config{HeaderBytesMax: 4096})
+	addr := listen(t, s)
+	f := func(sent string, status int, word, has string) {
+		t.Helper()
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		go func() { _, _ = io.WriteString(c, sent) }()
+		w, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("%.30q: %v", sent, err)
+		}
+		defer w.Body.Close()
+		var got struct{ Error, Code string }
+		if err := json.NewDecoder(w.Body).Decode(&got); err != nil {
+			t.Fatalf("%.30q: %v", sent, err)
+		}
+		if w.StatusCode != status || w.Header.Get("Content-Type") != "application/json" || got.Code != word || !strings.Contains(got.Error, has) {
+			t.Errorf("%.30q: %d %v %+v, want %d %s with %q", sent, w.StatusCode, w.Header, got, status, word, has)
+		}
+	}
+	f("GET /api/v1/pop/queue/q%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400, "malformed_request", "well escaped")
+	f("GET /livez HTTP/1.1\r\n\r\n", 400, "malformed_request", "Host")
+	f("GET /livez HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("y", 20_000)+"\r\n\r\n", 431, "headers_too_large", "431")
+	f("GET /no/such HTTP/1.1\r\nHost: x\r\n\r\n", 404, "no_such_route", "route")
 }
 
 func TestBodiesAreBounded(t *testing.T) {
