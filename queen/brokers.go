@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -32,6 +33,8 @@ type brokers struct {
 	cfg   BrokerConfig
 	log   *slog.Logger
 	every time.Duration
+
+	again atomic.Bool // registering again, by whoever noticed first
 
 	mu   sync.RWMutex
 	self int32
@@ -84,18 +87,45 @@ func (b *brokers) look(ctx context.Context) error {
 // beat says that this broker lives. Where its row is gone (it was paused and
 // its id given away), it registers anew.
 func (b *brokers) beat(ctx context.Context) error {
-	b.mu.RLock()
-	self := b.self
-	b.mu.RUnlock()
+	self := b.current()
 	ok, err := b.db.Heartbeat(ctx, self, b.cfg.Instance)
 	if err != nil {
 		return err
 	}
-	if !ok {
-		b.log.Warn("this broker was taken for dead; registering again", "id", self)
-		return b.register(ctx, -1)
+	if ok || !b.again.CompareAndSwap(false, true) { // two would take two ids
+		return nil
 	}
+	defer b.again.Store(false)
+	if b.current() != self {
+		return nil // registered again since the question
+	}
+	if err := b.register(ctx, -1); err != nil {
+		return err
+	}
+	if err := b.look(ctx); err != nil {
+		return err
+	}
+	b.log.Warn("this broker lost its id and took another", "id", b.current(), "was", self, "cause", b.whyLost(self))
 	return nil
+}
+
+func (b *brokers) current() int32 {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.self
+}
+
+// whyLost is what is known about how an id of this broker came to be another's.
+func (b *brokers) whyLost(id int32) string {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, r := range b.live {
+		if r.ID == id && r.Instance != b.cfg.Instance {
+			return fmt.Sprintf("the broker at %s:%d has it: it was started on this one's identity, or this one was silent for more than %v",
+				r.Host, r.Port, store.BrokerDeadAfter)
+		}
+	}
+	return "nobody has it: its row was removed"
 }
 
 func (b *brokers) run(ctx context.Context) {
@@ -114,7 +144,7 @@ func (b *brokers) run(ctx context.Context) {
 			err = b.look(call)
 		}
 		cancel()
-		if err != nil && ctx.Err() == nil && time.Since(last) >= time.Second {
+		if err != nil && ctx.Err() == nil && !told(err) && time.Since(last) >= time.Second {
 			last = time.Now()
 			b.log.Warn("heartbeat failed; will retry", "error", err)
 		}

@@ -210,28 +210,62 @@ func (e *Engine) Ready(ctx context.Context) error {
 // Cluster answers from memory.
 func (e *Engine) Cluster() Cluster { return e.brokers.cluster() }
 
-// failed logs a background error, once a second at most per task.
+// failed logs a background error, once a second at most per task; what the ledger
+// has told already, for whoever looks closely only.
 func (e *Engine) failed(task string) func(error) {
 	var last time.Time
 	return func(err error) {
+		if told(err) {
+			e.log.Debug(task+" failed; will retry", "error", detail(err))
+			return
+		}
 		if time.Since(last) >= time.Second {
 			last = time.Now()
-			e.log.Warn(task+" failed; will retry", "error", err)
+			e.log.Warn(task+" failed; will retry", "error", detail(err))
 		}
 	}
 }
 
-// storeError translates an error of the ledger into one of Errors.
+// told says whether the ledger has told the log of this failure, as it does of
+// every call: in an outage all tasks fail, and one line a second is enough.
+func told(err error) bool {
+	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrStorageFull)
+}
+
+// storeError translates an error of the ledger into one of Errors. What
+// PostgreSQL said stays out of its text, which a client may see: it can name
+// users, hosts and paths, and is in the log.
 func storeError(verb string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, store.ErrOutcomeUnknown):
-		return fmt.Errorf("%s: %w: %w", verb, ErrOutcomeUnknown, err)
+		return &ledgerError{verb, ErrOutcomeUnknown, err}
 	case errors.Is(err, store.ErrStorageFull):
-		return fmt.Errorf("%s: %w: %w", verb, ErrStorageFull, err)
+		return &ledgerError{verb, ErrStorageFull, err}
 	default:
 		// Also what we did not foresee: it was rolled back, and a retry is right.
-		return fmt.Errorf("%s: %w: %w", verb, ErrUnavailable, err)
+		return &ledgerError{verb, ErrUnavailable, err}
 	}
+}
+
+// ledgerError is one of Errors, for a cause that is not for everybody.
+type ledgerError struct {
+	verb      string
+	is, cause error
+}
+
+// Error implements error.
+func (e *ledgerError) Error() string { return e.is.Error() + ": " + e.verb }
+
+// Unwrap lets errors.Is see both.
+func (e *ledgerError) Unwrap() []error { return []error{e.is, e.cause} }
+
+// detail is an error for the log, with its cause.
+func detail(err error) error {
+	var l *ledgerError
+	if errors.As(err, &l) {
+		return l.cause
+	}
+	return err
 }

@@ -125,7 +125,7 @@ type SegmentResult struct {
 func (db *DB) Append(ctx context.Context, segs []Segment, wait bool) ([]SegmentResult, error) {
 	conn, err := db.write.Acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("append: %w", acquireError(err))
+		return nil, fmt.Errorf("append: %w", db.acquireError(err))
 	}
 	defer conn.Release()
 	epoch := incarnationOf(conn.Conn()).Epoch

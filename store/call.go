@@ -11,20 +11,20 @@ import (
 // writeRows runs one write call in autocommit mode and collects its rows. verb
 // names the call in errors.
 func writeRows[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	return collect(ctx, pool, verb, db.writeError, scan, sql, args)
+	return collect(ctx, db, pool, verb, db.writeError, scan, sql, args)
 }
 
 // readRows runs one read and collects its rows. verb names the read in errors.
 func readRows[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	return collect(ctx, pool, verb, db.readError, scan, sql, args)
+	return collect(ctx, db, pool, verb, db.readError, scan, sql, args)
 }
 
-func collect[T any](ctx context.Context, pool *pgxpool.Pool, verb string, translate func(*pgx.Conn, error) error,
+func collect[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string, translate func(*pgx.Conn, error) error,
 	scan pgx.RowToFunc[T], sql string, args []any,
 ) ([]T, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", verb, acquireError(err))
+		return nil, fmt.Errorf("%s: %w", verb, db.acquireError(err))
 	}
 	defer conn.Release()
 	rows, err := conn.Query(ctx, sql, args...)

@@ -118,6 +118,8 @@ type DB struct {
 	write, read, admin *pgxpool.Pool
 	longs              chan struct{} // holds one per long call under way, see long
 
+	failures failures // what the log is told
+
 	// resets counts how often the idle connections were dropped; a connection
 	// remembers the count it was opened under, so that each loss resets once.
 	resets atomic.Int64
@@ -135,7 +137,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	db := &DB{cfg: cfg, longs: make(chan struct{}, max(1, cfg.AdminConns-1))}
+	db := &DB{cfg: cfg, failures: failures{log: cfg.Log}, longs: make(chan struct{}, max(1, cfg.AdminConns-1))}
 	for _, p := range []struct {
 		pool  **pgxpool.Pool
 		conns int

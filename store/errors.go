@@ -120,8 +120,10 @@ func (db *DB) writeError(conn *pgx.Conn, err error) error {
 		if unreplicated {
 			return fmt.Errorf("%w: committed, but canceled while waiting for the synchronous standby", ErrOutcomeUnknown)
 		}
+		db.failures.answered()
 		return nil
 	}
+	db.failures.failed(err)
 	db.lost(conn, err)
 	switch classify(err, conn.IsClosed()) {
 	case unknown:
@@ -139,8 +141,10 @@ func (db *DB) writeError(conn *pgx.Conn, err error) error {
 // only unavailable, because there is nothing to be unsure of.
 func (db *DB) readError(conn *pgx.Conn, err error) error {
 	if err == nil {
+		db.failures.answered()
 		return nil
 	}
+	db.failures.failed(err)
 	db.lost(conn, err)
 	switch classify(err, conn.IsClosed()) {
 	case unknown, unavailable:
@@ -154,7 +158,8 @@ func (db *DB) readError(conn *pgx.Conn, err error) error {
 
 // acquireError translates the error of taking a connection from a pool, when
 // nothing has been sent yet.
-func acquireError(err error) error {
+func (db *DB) acquireError(err error) error {
+	db.failures.failed(err)
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
@@ -180,5 +185,5 @@ func openError(err error) error {
 	if errors.As(err, &pe) && (strings.HasPrefix(pe.Code, "28") || pe.Code == "3D000") {
 		return err // who we are, or a database that does not exist
 	}
-	return acquireError(err)
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }

@@ -1,9 +1,12 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -228,7 +231,10 @@ func TestCommitThatSkippedItsStandbyIsUnknown(t *testing.T) {
 func TestServerThatStoppedIsUnavailableAndFoundAgain(t *testing.T) {
 	t.Parallel()
 	s := storetest.NewServer(t)
-	db := storetest.OpenConfig(t, s.Config(t, nil))
+	cfg := s.Config(t, nil)
+	var said bytes.Buffer // no call runs beside another here
+	cfg.Log = slog.New(slog.NewTextHandler(&said, nil))
+	db := storetest.OpenConfig(t, cfg)
 	p := partitions(t, db, "q", 1)
 	before := db.Incarnation()
 	if before.Epoch != 1 || before.Timeline != 1 || before.SystemID == 0 {
@@ -249,6 +255,9 @@ func TestServerThatStoppedIsUnavailableAndFoundAgain(t *testing.T) {
 	_ = commit(t.Context(), db, p[0], 3)
 	if err := commit(t.Context(), db, p[0], 3); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("call to a stopped server: %v, want ErrUnavailable", err)
+	}
+	if !strings.Contains(said.String(), "database call failed") {
+		t.Errorf("the log says nothing of it:\n%s", said.String())
 	}
 	if _, err := store.Open(t.Context(), db.Config()); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("Open on a stopped server: %v, want ErrUnavailable", err)

@@ -20,11 +20,11 @@ func (db *DB) long(ctx context.Context, timeout time.Duration, f func(context.Co
 	case db.longs <- struct{}{}:
 		defer func() { <-db.longs }()
 	case <-ctx.Done():
-		return acquireError(context.Cause(ctx))
+		return db.acquireError(context.Cause(ctx))
 	}
 	pooled, err := db.admin.Acquire(ctx)
 	if err != nil {
-		return acquireError(err)
+		return db.acquireError(err)
 	}
 	defer pooled.Release()
 	conn := pooled.Conn()

@@ -67,7 +67,7 @@ func (db *DB) Read(ctx context.Context, spans []ReadSpan, bytesMax int) ([]SpanR
 	reads := make([]SpanRead, len(spans))
 	conn, err := db.read.Acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read: %w", acquireError(err))
+		return nil, fmt.Errorf("read: %w", db.acquireError(err))
 	}
 	defer conn.Release()
 	rows, err := conn.Query(ctx, segmentReadSQL, parts, offsets, sizes, int64(bytesMax))
@@ -133,7 +133,7 @@ func (db *DB) Marks(ctx context.Context, partitions []int64) ([]Mark, error) {
 	}
 	conn, err := db.read.Acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read marks: %w", acquireError(err))
+		return nil, fmt.Errorf("read marks: %w", db.acquireError(err))
 	}
 	defer conn.Release()
 	res, err := conn.Query(ctx, markListSQL, partitions)
