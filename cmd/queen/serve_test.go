@@ -158,11 +158,12 @@ func TestServeFromNothingToStopAndAgain(t *testing.T) {
 		if ready[3] != "managed" {
 			t.Errorf("database=%s, want managed", ready[3])
 		}
-		if want := "msg=ready kafka=" + ready[1] + " http=" + ready[2]; !strings.Contains(s.stderr.String(), want) {
-			t.Errorf("the log does not say %q:\n%s", want, s.stderr)
-		}
 		if code := s.end(t, syscall.SIGTERM); code != 0 {
 			t.Errorf("exit code %d after SIGTERM, want 0; stderr:\n%s", code, s.stderr)
+		}
+		// Only now is all of the log here: it comes by another pipe than the ready line.
+		if want := "msg=ready kafka=" + ready[1] + " http=" + ready[2]; !strings.Contains(s.stderr.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, s.stderr)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "pg", "postmaster.pid")); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("postmaster.pid after a clean stop: %v, want it gone", err)

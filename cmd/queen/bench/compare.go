@@ -165,6 +165,8 @@ func Run(ctx context.Context, plan Plan, a, b Side) (out Outcome, err error) {
 	return out, nil
 }
 
+var errNothingAnswered = errors.New("nothing was answered in the measured time: raise --duration, or look whether the other end works")
+
 // order lets the side that went second go first next time.
 func order(round, sides int) []int {
 	switch {
@@ -197,7 +199,7 @@ func (p *Plan) round(ctx context.Context, doing string, s Side) (Round, error) {
 	cores := (cpuTime() - cpu).Seconds() / time.Since(began).Seconds()
 	r := m.Read(time.Now())
 	if r.Records == 0 {
-		return r, errors.New("nothing was answered in the measured time: raise --duration, or look whether the other end works")
+		return r, errNothingAnswered
 	}
 	r.ClientCores = cores
 	return r, nil
