@@ -39,9 +39,15 @@ BEGIN
         UNION ALL
         SELECT t.base_offset, t.id_hi, t.id_lo, t.hashes, t.ttls, t.created_at
           FROM unnest(p_span_segment, p_span_from, p_span_to) s(seg, a, b)
+         -- Rows follow one another, so a span ends in the first row at or above its end.
+         -- Without this bound on the key the scan of each span goes on to p_from.
          CROSS JOIN LATERAL (
                 SELECT x.* FROM log_txns x
                  WHERE x.partition_id = p_partition AND x.end_offset >= s.a AND x.end_offset <= p_from
+                   AND x.end_offset <= COALESCE((
+                           SELECT y.end_offset FROM log_txns y
+                            WHERE y.partition_id = p_partition AND y.end_offset >= s.b
+                            ORDER BY y.end_offset LIMIT 1), p_from)
                    AND x.base_offset <= s.b AND x.created_at >= p_since
                ) t
          WHERE s.seg = p_segment
