@@ -39,7 +39,8 @@ const (
 	anyQuery                  // not looked at: probes and scrapers add their own
 )
 
-// routes is THE table: everything this door serves.
+// routes is THE table: everything this door serves, each described in
+// openapi/*.json too.
 var routes = []route{
 	{method: "POST", path: "/api/v1/push", body: largeBody, handle: (*Server).push},
 	{method: "GET", path: "/api/v1/pop/queue/{queue}", query: ownQuery, handle: (*Server).pop},
@@ -52,6 +53,7 @@ var routes = []route{
 	{method: "GET", path: "/api/v1/resources/queues/{queue}", safe: true, handle: (*Server).getQueue},
 	{method: "DELETE", path: "/api/v1/resources/queues/{queue}", handle: (*Server).deleteQueue},
 	{method: "GET", path: "/api/v1/resources/queues/{queue}/partitions", safe: true, handle: (*Server).listPartitions},
+	{method: "GET", path: "/api/v1/openapi.json", safe: true, handle: (*Server).openapi},
 	{method: "GET", path: "/health", query: anyQuery, safe: true, handle: (*Server).health},
 	{method: "GET", path: "/livez", query: anyQuery, safe: true, handle: (*Server).livez},
 	{method: "GET", path: "/readyz", query: anyQuery, safe: true, handle: (*Server).readyz},

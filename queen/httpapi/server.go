@@ -99,6 +99,8 @@ type Server struct {
 	http    *http.Server
 	origin  *http.CrossOriginProtection
 	started time.Time
+	// document is the OpenAPI document, merged when first asked for.
+	document func() ([]byte, error)
 
 	closing atomic.Bool
 	parked  parked // ended by Shutdown: waiting requests answer at once
@@ -113,6 +115,8 @@ func New(cfg Config, e Engine) *Server {
 		budget:  newBudget(cfg.InFlightBytesMax),
 		origin:  http.NewCrossOriginProtection(),
 		started: time.Now(),
+
+		document: sync.OnceValues(func() ([]byte, error) { return document(fragments, cfg.Version) }),
 	}
 	s.http = &http.Server{
 		Handler:           s.Handler(),
