@@ -170,3 +170,30 @@ func TestGroupsAreListedAndDeleted(t *testing.T) {
 		t.Fatalf("%+v, want the first message again", got.Messages)
 	}
 }
+
+func TestQueueLabelsAreOptions(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	e, other := openEngine(t, db), openEngine(t, storetest.Open(t, db))
+	ns, task := "billing", "invoice"
+	f := func(p OptionsPatch, wantNS, wantTask string) {
+		t.Helper()
+		if _, err := e.Configure(t.Context(), "q", p); err != nil {
+			t.Fatal(err)
+		}
+		all, err := other.AllQueues(t.Context())
+		if err != nil || len(all) != 1 || all[0].Options.Namespace != wantNS || all[0].Options.Task != wantTask {
+			t.Errorf("after %+v: %+v, %v; want %q and %q", p, all, err, wantNS, wantTask)
+		}
+	}
+	f(OptionsPatch{Namespace: &ns, Task: &task}, ns, task)
+	f(OptionsPatch{Merge: true}, ns, task)
+	f(OptionsPatch{Task: &task}, "", task)
+	f(OptionsPatch{}, "", "")
+	bad := "a\nb"
+	for _, p := range []OptionsPatch{{Namespace: &bad}, {Task: &bad}} {
+		if _, err := e.Configure(t.Context(), "q", p); !errors.Is(err, ErrInvalidName) {
+			t.Errorf("%+v: %v, want ErrInvalidName", p, err)
+		}
+	}
+}

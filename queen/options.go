@@ -25,6 +25,12 @@ func (o QueueOptions) Validate() error {
 	if err := ValidateDedupSource(o.DedupSource); err != nil {
 		return err
 	}
+	if err := validateLabel("namespace", o.Namespace); err != nil {
+		return err
+	}
+	if err := validateLabel("task", o.Task); err != nil {
+		return err
+	}
 	switch {
 	case o.DedupWindowSeconds < 0 || o.DedupWindowSeconds > dedupWindowSecondsMax:
 		return fmt.Errorf("%w: dedupWindowSeconds is %d, must be 0 (off) to %d", ErrInvalidConfig, o.DedupWindowSeconds, dedupWindowSecondsMax)
@@ -46,6 +52,14 @@ func (o QueueOptions) Validate() error {
 		return fmt.Errorf("%w: timestamps may be %d ms early and %d ms late, neither below 0", ErrInvalidConfig, o.TimestampAfterMaxMs, o.TimestampBeforeMaxMs)
 	}
 	return nil
+}
+
+// validateLabel checks a label; empty is none.
+func validateLabel(what, label string) error {
+	if label == "" {
+		return nil
+	}
+	return ValidateName(what, label)
 }
 
 func sourceNeedsWindow(source string) error {
@@ -127,6 +141,7 @@ func (p OptionsPatch) row() store.QueuePatch {
 		MaxMessageBytes: p.MaxMessageBytes, RetentionMs: p.RetentionMs, RetentionBytes: p.RetentionBytes,
 		CompletedRetentionSeconds: p.CompletedRetentionSeconds, LogAppendTime: p.LogAppendTime,
 		TimestampBeforeMaxMs: p.TimestampBeforeMaxMs, TimestampAfterMaxMs: p.TimestampAfterMaxMs, Configs: p.Configs,
+		Namespace: p.Namespace, Task: p.Task,
 	}
 	if p.DedupMaxIDs != nil {
 		n := maxIDsRow(*p.DedupMaxIDs)
@@ -147,6 +162,7 @@ func (o QueueOptions) row() store.QueueOptions {
 		MaxMessageBytes: o.MaxMessageBytes, RetentionMs: o.RetentionMs, RetentionBytes: o.RetentionBytes,
 		CompletedRetentionSeconds: o.CompletedRetentionSeconds, LogAppendTime: o.LogAppendTime,
 		TimestampBeforeMaxMs: o.TimestampBeforeMaxMs, TimestampAfterMaxMs: o.TimestampAfterMaxMs, Configs: o.Configs,
+		Namespace: o.Namespace, Task: o.Task,
 	}
 }
 
@@ -158,6 +174,7 @@ func describeOptions(r store.QueueOptions) QueueOptions {
 		MaxMessageBytes: r.MaxMessageBytes, RetentionMs: r.RetentionMs, RetentionBytes: r.RetentionBytes,
 		CompletedRetentionSeconds: r.CompletedRetentionSeconds, LogAppendTime: r.LogAppendTime,
 		TimestampBeforeMaxMs: r.TimestampBeforeMaxMs, TimestampAfterMaxMs: r.TimestampAfterMaxMs, Configs: r.Configs,
+		Namespace: r.Namespace, Task: r.Task,
 	}
 	if o.DedupMaxIDs == store.DedupMaxIDsNone {
 		o.DedupMaxIDs = 0

@@ -56,6 +56,8 @@ type QueueOptions struct {
 	// Configs are the topic configs that were set by name through Kafka, as text.
 	// What is not one of the options above has no effect but to be reported back.
 	Configs map[string]string
+	// Namespace and Task are labels that consumers can pop by; empty is none.
+	Namespace, Task string
 }
 
 // The options of a queue made natively that nobody configured. A topic made by a
@@ -120,6 +122,7 @@ type OptionsPatch struct {
 	LogAppendTime             *bool
 	TimestampBeforeMaxMs      *int64
 	TimestampAfterMaxMs       *int64
+	Namespace, Task           *string
 	// Configs sets topic configs by name; a nil value takes one away.
 	Configs map[string]*string
 }
@@ -144,6 +147,8 @@ func (p OptionsPatch) Apply(stored, defaults QueueOptions) QueueOptions {
 	set(&o.LogAppendTime, p.LogAppendTime)
 	set(&o.TimestampBeforeMaxMs, p.TimestampBeforeMaxMs)
 	set(&o.TimestampAfterMaxMs, p.TimestampAfterMaxMs)
+	set(&o.Namespace, p.Namespace)
+	set(&o.Task, p.Task)
 	o.Configs = maps.Clone(o.Configs)
 	for name, v := range p.Configs {
 		if v == nil {

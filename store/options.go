@@ -32,6 +32,9 @@ type QueueOptions struct {
 	// Configs are the topic configs set by name through Kafka, as text; never nil
 	// when read.
 	Configs map[string]string `json:"configs"`
+	// Namespace and Task are labels; empty is none.
+	Namespace string `json:"namespace"`
+	Task      string `json:"task"`
 }
 
 // DedupMaxIDsNone as QueueOptions.DedupMaxIDs sets no limit.
@@ -69,6 +72,8 @@ type QueuePatch struct {
 	LogAppendTime             *bool   `json:"log_append_time,omitempty"`
 	TimestampBeforeMaxMs      *int64  `json:"timestamp_before_max_ms,omitempty"`
 	TimestampAfterMaxMs       *int64  `json:"timestamp_after_max_ms,omitempty"`
+	Namespace                 *string `json:"namespace,omitempty"`
+	Task                      *string `json:"task,omitempty"`
 	// Configs sets topic configs by name; a nil value takes one away.
 	Configs map[string]*string `json:"-"`
 }

@@ -75,7 +75,7 @@ func TestBadRequestsAreNamed(t *testing.T) {
 		"configure: huge":       {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupWindowSeconds":99999999999999999999}}`, 400, "invalid_request", "from 0 to 2147483647"},
 		"configure: twice":      {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupWindowSeconds":1,"dedupWindowSeconds":2}}`, 400, "invalid_request", "given twice"},
 		"configure: mode":       {"POST", "/api/v1/configure", `{"queue":"q","mode":"patch"}`, 400, "invalid_request", "mode: must be replace or merge"},
-		"configure: namespace":  {"POST", "/api/v1/configure", `{"queue":"q","namespace":"n"}`, 400, "not_served", "namespace"},
+		"configure: namespace":  {"POST", "/api/v1/configure", `{"queue":"q","namespace":5}`, 400, "invalid_request", "namespace: must be a string"},
 		"configure: null typo":  {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupWindow":null}}`, 400, "unknown_option", "options.dedupWindow"},
 		"configure: lease time": {"POST", "/api/v1/configure", `{"queue":"q","options":{"leaseTime":60}}`, 400, "not_served", "options.leaseTime: only 300"},
 		"configure: source":     {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupSource":1}}`, 400, "invalid_request", "options.dedupSource"},

@@ -57,6 +57,7 @@ func (s *Server) configure(x *exchange) (answer, error) {
 	b = appendString(b, got.Queue.Name)
 	b = append(b, `,"created":`...)
 	b = appendBool(b, got.Created)
+	b = appendLabels(b, &got.Queue.Options)
 	b = append(b, `,"options":`...)
 	b = appendOptions(b, &got.Queue.Options)
 	b = append(b, `,"reset":[`...)
@@ -88,6 +89,8 @@ func (c *configureBody) reset(got *queen.Configured) []string {
 	note(c.patch.MaxMessageBytes == nil, was.MaxMessageBytes != is.MaxMessageBytes, "maxMessageBytes")
 	note(c.patch.RetentionMs == nil, was.RetentionMs != is.RetentionMs, "retentionSeconds")
 	note(c.patch.RetentionBytes == nil, was.RetentionBytes != is.RetentionBytes, "retentionBytes")
+	note(c.patch.Namespace == nil, was.Namespace != is.Namespace, "namespace")
+	note(c.patch.Task == nil, was.Task != is.Task, "task")
 	note(c.patch.CompletedRetentionSeconds == nil, was.CompletedRetentionSeconds != is.CompletedRetentionSeconds, "completedRetentionSeconds")
 	return keys
 }
@@ -118,10 +121,16 @@ func (c *configureBody) member(r *reader, name string) error {
 		}
 		return r.object(func(option []byte) error { return c.option(r, string(option)) })
 	case "namespace", "task":
-		if r.null() {
-			return nil
+		// null is as if left out.
+		v, err := r.optional()
+		switch {
+		case err != nil || v == "":
+		case name == "namespace":
+			c.patch.Namespace = &v
+		default:
+			c.patch.Task = &v
 		}
-		return refuse("not_served", "is not served yet")
+		return err
 	}
 	return refuse("unknown_field", "is not known here")
 }
@@ -195,6 +204,21 @@ func appendBool(b []byte, v bool) []byte {
 		return append(b, "true"...)
 	}
 	return append(b, "false"...)
+}
+
+// appendLabels appends what a queue is labelled with; null is nothing.
+func appendLabels(b []byte, o *queen.QueueOptions) []byte {
+	for _, label := range []struct{ name, v string }{{"namespace", o.Namespace}, {"task", o.Task}} {
+		b = append(b, `,"`...)
+		b = append(b, label.name...)
+		b = append(b, `":`...)
+		if label.v == "" {
+			b = append(b, "null"...)
+		} else {
+			b = appendString(b, label.v)
+		}
+	}
+	return b
 }
 
 // appendOptions appends all options a queue has. Retention in seconds is rounded

@@ -134,6 +134,7 @@ func appendQueue(b []byte, q *queen.Queue) []byte {
 	b = appendBool(b, q.Fixed)
 	b = append(b, `,"createdAt":`...)
 	b = appendTime(b, q.CreatedAt)
+	b = appendLabels(b, &q.Options)
 	b = append(b, `,"dedupWindowSeconds":`...)
 	b = appendInt(b, int64(q.Options.DedupWindowSeconds))
 	b = append(b, `,"windowFrom":`...)

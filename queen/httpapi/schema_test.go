@@ -33,7 +33,7 @@ func decode(text []byte) (any, error) {
 	if err := d.Decode(&v); err != nil {
 		return nil, err
 	}
-	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // as it is documented
+	if _, err := d.Token(); err != io.EOF {
 		return nil, fmt.Errorf("more than one value")
 	}
 	return v, nil

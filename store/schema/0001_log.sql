@@ -41,6 +41,9 @@ CREATE TABLE queues (
     -- Topic configs set by name through Kafka, as text: what has a column of its
     -- own is enforced from there, the rest is only reported back.
     configs              jsonb   NOT NULL DEFAULT '{}',
+    -- Two labels that native consumers can pop by; empty is none.
+    namespace            text COLLATE "C" NOT NULL DEFAULT '',
+    task                 text COLLATE "C" NOT NULL DEFAULT '',
     created_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     deleted_at           timestamptz,                 -- tombstone: the name is free, the rows wait for the sweeper
     version              bigint NOT NULL DEFAULT 0,   -- cluster.catalog_version of its last change

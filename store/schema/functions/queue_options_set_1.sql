@@ -26,6 +26,8 @@ BEGIN
         timestamp_after_max_ms = p_queue.timestamp_after_max_ms,
         completed_retention_seconds = p_queue.completed_retention_seconds,
         configs = p_queue.configs,
+        namespace = p_queue.namespace,
+        task = p_queue.task,
         version = v_version
      WHERE id = p_queue.id
     RETURNING *;
