@@ -17,6 +17,7 @@ const (
 
 	sidecarSecondsMin = 900   // acknowledging by id needs the sidecar this long
 	producerSeconds   = 86400 // Kafka's producer.id.expiration.ms
+	callSeconds       = 900   // what a repeated call is answered from
 )
 
 // retain forgets, in rounds: segments past retention, sidecar rows past their
@@ -24,12 +25,18 @@ const (
 // on one partition do no harm to each other.
 func (e *Engine) retain(ctx context.Context) {
 	failed := e.failed("retention")
+	var calls time.Time // older ones are forgotten
 	for {
 		sleep(ctx, e.cfg.RetentionEvery)
 		if ctx.Err() != nil {
 			return
 		}
-		if err := e.retainOnce(ctx); err != nil && ctx.Err() == nil {
+		err := e.retainOnce(ctx)
+		err = cmp.Or(err, repeatStep(ctx, func() (n int, err error) {
+			n, calls, err = e.db.PurgeCalls(ctx, calls, callSeconds, retentionRowsMax)
+			return n, err
+		}))
+		if err != nil && ctx.Err() == nil {
 			failed(err)
 		}
 	}

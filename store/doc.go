@@ -19,10 +19,14 @@
 //	producers       (partition, producer) → epoch and the last five batches
 //	cursors         (partition, group) → position, lease, what was completed ahead
 //	subscriptions   (queue, group) → when a group that wants new messages only began
+//	calls           call id → answer: what a repeated call is answered from, kept 900 s
 //	brokers         id, process, address, heartbeat
 //	schema_version, schema_files   what Migrate applied
 //
 // # Lock order
+//
+// First of all, where a call has an id, its advisory lock (call_begin_1), on
+// which only repeats of that call meet. Then:
 //
 //  1. kv
 //  2. timers
@@ -46,6 +50,7 @@
 //	append.go uuid_array.go runs.go the write path
 //	read.go                         segments, marks, search by time and epoch
 //	claim.go ack.go cursors.go      positions and leases
+//	calls.go                        calls that take effect once
 //	retention.go                    bounded steps of forgetting
 //	localpg/                        the PostgreSQL of a broker without a database URL
 //	storetest/                      a schema per test

@@ -178,6 +178,17 @@ CREATE TABLE subscriptions (
     PRIMARY KEY (queue_id, group_name)
 );
 
+-- What became of calls that no id base makes repeatable: acks, keys and values,
+-- transactions. A row is written with the call's other writes, so that a repeat
+-- of it (a lost answer, a slow first attempt) takes effect once and is answered
+-- like the first. Kept 900 s.
+CREATE TABLE calls (
+    id        uuid PRIMARY KEY,          -- UUIDv7, so that the key grows at its end
+    called_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    answer    jsonb NOT NULL
+);
+CREATE INDEX calls_called ON calls (called_at);
+
 -- Live brokers. instance tells a restarted process from its predecessor.
 CREATE TABLE brokers (
     id           integer PRIMARY KEY CHECK (id >= 0),
