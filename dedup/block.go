@@ -57,9 +57,9 @@ func (b *block) bytes() int64 {
 }
 
 // find appends the span of each leaf that holds the key.
-func (b *block) find(k uint64, hits []Span) []Span {
+func (b *block) find(k uint64, hits []hit) []hit {
 	for i := lowerBound(b.keys, k); i < len(b.keys) && b.keys[i]&^leafMask == k; i++ {
-		hits = append(hits, b.span(int(b.keys[i]&leafMask)))
+		hits = append(hits, hit{k, b.span(int(b.keys[i] & leafMask))})
 	}
 	return hits
 }
@@ -120,7 +120,7 @@ func (h *hot) add(k uint64, offset, created int64) {
 
 // find appends the span of each leaf that holds one of the sorted keys. It scans
 // the buffer once, however many keys are asked for.
-func (h *hot) find(keys []uint64, hits []Span) []Span {
+func (h *hot) find(keys []uint64, hits []hit) []hit {
 	var seen [64]uint64 // one bit per twelve bits of a key
 	for _, k := range keys {
 		seen[k>>10&63] |= 1 << (k >> leafBits & 63)
@@ -130,7 +130,7 @@ func (h *hot) find(keys []uint64, hits []Span) []Span {
 			continue
 		}
 		if _, ok := slices.BinarySearch(keys, k); ok {
-			hits = append(hits, h.span(i/leafIDs))
+			hits = append(hits, hit{k, h.span(i / leafIDs)})
 		}
 	}
 	return hits

@@ -45,7 +45,7 @@ func TestBlockFindsWhatItHoldsAndNothingElse(t *testing.T) {
 		for _, k := range keys {
 			ask = append(ask, k-16, k+16)
 		}
-		check := func(what string, find func(k uint64) []Span) {
+		check := func(what string, find func(k uint64) []hit) {
 			for _, k := range append(ask, 0, ^uint64(0)) {
 				k &^= leafMask
 				var want []Span
@@ -53,14 +53,21 @@ func TestBlockFindsWhatItHoldsAndNothingElse(t *testing.T) {
 					from := off / leafIDs * leafIDs
 					want = append(want, Span{from, min(from+leafIDs, int64(len(keys))) - 1})
 				}
-				if got := mergeSpans(find(k)); !slices.Equal(got, mergeSpans(want)) {
+				var got []Span
+				for _, at := range find(k) {
+					if at.key != k {
+						t.Fatalf("%s: %x is found as %x", what, k, at.key)
+					}
+					got = append(got, at.Span)
+				}
+				if got = mergeSpans(got); !slices.Equal(got, mergeSpans(want)) {
 					t.Fatalf("%s: %x is found in %v among %d keys, want %v", what, k, got, len(keys), want)
 				}
 			}
 		}
-		check("hot", func(k uint64) []Span { return h.find([]uint64{k}, nil) })
+		check("hot", func(k uint64) []hit { return h.find([]uint64{k}, nil) })
 		b := h.seal()
-		check("sealed", func(k uint64) []Span { return b.find(k, nil) })
+		check("sealed", func(k uint64) []hit { return b.find(k, nil) })
 		if !slices.IsSorted(b.keys) || b.starts[0] != 0 || b.to != int64(len(keys)-1) || b.newest != int64(len(keys)-1) {
 			t.Fatalf("from %d to %d, newest %d of %d keys", b.starts[0], b.to, b.newest, len(keys))
 		}

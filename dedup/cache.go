@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -147,6 +148,14 @@ type Answer struct {
 	Verified int64
 	Suspects []Span
 	Mode     Mode
+	held     []uint64 // keys that occur in Suspects, in order
+}
+
+// Suspected reports whether the hash, one of those asked about, is why there
+// are Suspects: it probably occurs in them.
+func (a Answer) Suspected(h Hash) bool {
+	_, ok := slices.BinarySearch(a.held, h.key())
+	return ok && !h.IsMinted()
 }
 
 // Commit tells of an append that was stored: its offsets, its creation time by
@@ -287,7 +296,7 @@ func (c *Cache) ask(q Question) Answer {
 		c.charge(e)
 	}
 	a := Answer{Verified: e.mem.verified, Mode: Vouched}
-	if a.Suspects = e.mem.find(keys); len(a.Suspects) > 0 {
+	if a.Suspects, a.held = e.mem.find(keys); len(a.Suspects) > 0 {
 		a.Mode = Suspect
 		var wide int64
 		for _, s := range a.Suspects {
@@ -295,7 +304,7 @@ func (c *Cache) ask(q Question) Answer {
 		}
 		// Reading so much through many spans costs SQL more than reading all of it once.
 		if len(a.Suspects) > 1 && wide > e.mem.width()/c.cfg.SuspectsShare {
-			a.Verified, a.Suspects = -1, nil
+			a.Verified, a.Suspects, a.held = -1, nil, nil
 		}
 	}
 	if e.seen > e.mem.verified {

@@ -222,14 +222,20 @@ func (m *memory) bytes() int64 {
 // width is how many offsets of the window are covered.
 func (m *memory) width() int64 { return m.verified - m.from }
 
-// find returns the spans that may hold one of the keys, apart and in order.
-// keys are the caller's to lose: they are sorted.
-func (m *memory) find(keys []uint64) []Span {
+// hit is a key with a span that may hold it.
+type hit struct {
+	key uint64
+	Span
+}
+
+// find returns the spans that may hold one of the keys, apart and in order, and
+// the keys they may hold, in order. keys are the caller's to lose: they are sorted.
+func (m *memory) find(keys []uint64) (spans []Span, held []uint64) {
 	if len(keys) == 0 || m.ids == 0 {
-		return nil
+		return nil, nil
 	}
 	slices.Sort(keys)
-	var hits []Span
+	var hits []hit
 	for _, f := range m.filters {
 		hits = f.find(keys, hits)
 	}
@@ -241,7 +247,16 @@ func (m *memory) find(keys []uint64) []Span {
 			hits = b.find(k, hits)
 		}
 	}
-	return mergeSpans(m.hot.find(keys, hits))
+	hits = m.hot.find(keys, hits)
+	if len(hits) == 0 {
+		return nil, nil
+	}
+	spans, held = make([]Span, len(hits)), make([]uint64, len(hits))
+	for i, h := range hits {
+		spans[i], held[i] = h.Span, h.key
+	}
+	slices.Sort(held)
+	return mergeSpans(spans), slices.Compact(held)
 }
 
 // mergeSpans sorts spans and joins those that overlap or touch.

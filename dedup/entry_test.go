@@ -31,10 +31,10 @@ func TestGapRule(t *testing.T) {
 	if m.ids != 2 {
 		t.Errorf("%d ids are kept", m.ids)
 	}
-	if got := m.find([]uint64{id(11).key()}); !slices.Equal(got, []Span{{100, 101}}) {
+	if got := spansOf(m, []uint64{id(11).key()}); !slices.Equal(got, []Span{{100, 101}}) {
 		t.Errorf("id 11 is suspected in %v", got)
 	}
-	if got := m.find([]uint64{id(12).key()}); got != nil {
+	if got := spansOf(m, []uint64{id(12).key()}); got != nil {
 		t.Errorf("id 12, never taken in, is suspected in %v", got)
 	}
 }
@@ -94,7 +94,7 @@ func TestHalfFullBlocksOfASparsePartitionExpire(t *testing.T) {
 			t.Fatalf("%d ids are kept at second %d", m.ids, i)
 		}
 		for _, old := range []int64{i, i - window/2, i - window} {
-			if old >= 0 && m.find([]uint64{id(int(old)).key()}) == nil {
+			if old >= 0 && spansOf(m, []uint64{id(int(old)).key()}) == nil {
 				t.Fatalf("second %d: the id of second %d is forgotten", i, old)
 			}
 		}
@@ -103,7 +103,7 @@ func TestHalfFullBlocksOfASparsePartitionExpire(t *testing.T) {
 		}
 	}
 	m.expire(999 * second)
-	if m.find([]uint64{id(999).key()}) == nil {
+	if spansOf(m, []uint64{id(999).key()}) == nil {
 		t.Error("an id exactly as old as the bound was forgotten")
 	}
 	m.expire(1000 * second)
@@ -124,15 +124,15 @@ func TestIDInTwoBlocksIsKnownUntilTheLastIsDropped(t *testing.T) {
 	fill(1 * second)
 	fill(2 * second)
 	key := []uint64{id(0).key()}
-	if got := m.find(key); !slices.Equal(got, []Span{{blockIDsMax - leafIDs, blockIDsMax - 1}, {2*blockIDsMax - leafIDs, 2*blockIDsMax - 1}}) {
+	if got := spansOf(m, key); !slices.Equal(got, []Span{{blockIDsMax - leafIDs, blockIDsMax - 1}, {2*blockIDsMax - leafIDs, 2*blockIDsMax - 1}}) {
 		t.Errorf("suspected in %v", got)
 	}
 	m.expire(2 * second)
-	if got := m.find(key); !slices.Equal(got, []Span{{2*blockIDsMax - leafIDs, 2*blockIDsMax - 1}}) {
+	if got := spansOf(m, key); !slices.Equal(got, []Span{{2*blockIDsMax - leafIDs, 2*blockIDsMax - 1}}) {
 		t.Errorf("after the first block's end suspected in %v", got)
 	}
 	m.expire(3 * second)
-	if got := m.find(key); got != nil {
+	if got := spansOf(m, key); got != nil {
 		t.Errorf("after the last block's end suspected in %v", got)
 	}
 }
@@ -148,7 +148,7 @@ func TestBlockAmongMintedMessagesStaysNarrow(t *testing.T) {
 		at += 1000
 	}
 	for i := range 2000 {
-		s := m.find([]uint64{id(i).key()})
+		s := spansOf(m, []uint64{id(i).key()})
 		if len(s) != 1 || s[0].To-s[0].From > blockIDsMin*1000+blockSpanMax {
 			t.Fatalf("id %d is suspected in %v", i, s)
 		}
@@ -262,7 +262,7 @@ func TestMergedMemoryMissesNothing(t *testing.T) {
 					if s.at < bound {
 						continue
 					}
-					if !slices.ContainsFunc(m.find([]uint64{s.key}), func(sp Span) bool { return sp.From <= s.off && s.off <= sp.To }) {
+					if !slices.ContainsFunc(spansOf(m, []uint64{s.key}), func(sp Span) bool { return sp.From <= s.off && s.off <= sp.To }) {
 						t.Fatalf("offset %d of time %d is not found, the bound is %d", s.off, s.at, bound)
 					}
 				}
@@ -309,7 +309,19 @@ func TestNothingExpiresBeforeTheClockIsKnown(t *testing.T) {
 	if o := m.read(0, 0, now.UnixNano(), []Hash{h}, true); o != followed {
 		t.Fatalf("outcome %d", o)
 	}
-	if m.expire(m.bound(now, time.Second)) || len(m.find([]uint64{h.key()})) != 1 {
+	if m.expire(m.bound(now, time.Second)) || len(spansOf(m, []uint64{h.key()})) != 1 {
 		t.Fatal("an id is forgotten that was stored just now")
 	}
+}
+
+// spansOf is where a memory finds any of the keys; it must say the same of which.
+func spansOf(m *memory, keys []uint64) []Span {
+	spans, held := m.find(keys)
+	for _, k := range keys {
+		alone, itself := m.find([]uint64{k})
+		if _, ok := slices.BinarySearch(held, k); ok != (len(alone) > 0) || ok != (len(itself) > 0) {
+			panic("a key is held, and found nowhere, or the reverse")
+		}
+	}
+	return spans
 }

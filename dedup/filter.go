@@ -97,7 +97,7 @@ func (f *filter) bytes() int64 {
 // find appends the span of each leaf that may hold one of the keys. It works in
 // strides, places first and cells after, so that many cells are fetched at once:
 // with hundreds of MB of filters nearly every one comes from main memory.
-func (f *filter) find(keys []uint64, hits []Span) []Span {
+func (f *filter) find(keys []uint64, hits []hit) []hit {
 	const stride = 16
 	var at [stride][4]uint32
 	var sum, want [stride]uint16
@@ -118,7 +118,7 @@ func (f *filter) find(keys []uint64, hits []Span) []Span {
 				continue
 			}
 			if from, to, ok := f.leaf(k); ok {
-				hits = append(hits, Span{f.span(from).From, f.span(to).To})
+				hits = append(hits, hit{k, Span{f.span(from).From, f.span(to).To}})
 				hits = f.findRepeats(k, hits)
 			}
 		}
@@ -127,10 +127,10 @@ func (f *filter) find(keys []uint64, hits []Span) []Span {
 	return hits
 }
 
-func (f *filter) findRepeats(k uint64, hits []Span) []Span {
+func (f *filter) findRepeats(k uint64, hits []hit) []hit {
 	i, _ := slices.BinarySearchFunc(f.repeats, k, func(r repeat, k uint64) int { return cmp.Compare(r.key, k) })
 	for ; i < len(f.repeats) && f.repeats[i].key == k; i++ {
-		hits = append(hits, f.span(int(f.repeats[i].leaf)))
+		hits = append(hits, hit{k, f.span(int(f.repeats[i].leaf))})
 	}
 	return hits
 }

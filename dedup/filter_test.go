@@ -30,7 +30,7 @@ func missing(f *filter, blocks []*block) (uint64, bool) {
 	for _, b := range blocks {
 		for _, k := range b.keys {
 			at := b.span(int(k & leafMask))
-			if !slices.ContainsFunc(f.find([]uint64{k &^ leafMask}, nil), func(s Span) bool { return s.From <= at.From && at.To <= s.To }) {
+			if !slices.ContainsFunc(f.find([]uint64{k &^ leafMask}, nil), func(s hit) bool { return s.From <= at.From && at.To <= s.To }) {
 				return k, true
 			}
 		}

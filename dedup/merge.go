@@ -43,7 +43,7 @@ func (g *group) newest() int64 { return g.filter.newest }
 func (g *group) end() int64 { return g.blocks[len(g.blocks)-1].to }
 
 // find is exact but for keys: what the filter names is looked up.
-func (g *group) find(keys []uint64, hits []Span) []Span {
+func (g *group) find(keys []uint64, hits []hit) []hit {
 	for _, k := range keys {
 		from, to, ok := g.filter.leaf(k)
 		if !ok {

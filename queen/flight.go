@@ -111,18 +111,23 @@ func (f *flight) split(i int) (rest []*entry) {
 // encode lays the entries out as one segment: Kafka batches as sent, less the
 // duplicates found; runs of native messages as batches of their own. Ids
 // repeated among the native messages are folded first (layer 2), where there is
-// a window.
-func (f *flight) encode(window, batchBytesMax, decompressedMax int) error {
+// a window. Native messages whose id is suspected are withheld.
+func (f *flight) encode(window, batchBytesMax, decompressedMax int, suspected func(dedup.Hash) bool) error {
 	if window > 0 {
 		foldRepeats(f.seg.entries)
 	}
-	f.kafka, f.natives = f.kafka[:0], f.natives[:0]
+	f.kafka, f.natives, f.withheld = f.kafka[:0], f.natives[:0], f.withheld[:0]
 	l := layout{f: f, batchBytesMax: batchBytesMax}
 	f.call = store.Segment{Data: make([]byte, 0, f.seg.bytes+256*len(f.seg.entries))}
 	for _, e := range f.seg.entries {
 		if e.batch == nil {
 			for _, it := range e.items {
-				if it.leader == nil && !it.settled {
+				switch {
+				case it.leader != nil || it.settled:
+				case suspected(it.hash) && !it.uid:
+					f.withheld = append(f.withheld, it)
+					f.call.Withheld = append(f.call.Withheld, it.hash)
+				default:
 					l.run = append(l.run, it)
 				}
 			}

@@ -15,12 +15,21 @@ func (w *writer) settle(f *flight, r *store.SegmentResult) bool {
 	}
 	switch r.Status {
 	case store.SegmentStored, store.SegmentAlready:
+		w.found(f, r.Withheld)
 		w.stored(f, r)
+		if len(f.withheld) > 0 && r.Status == store.SegmentAlready {
+			// What an earlier attempt found of these is lost with its answer; the
+			// messages it stored have theirs now.
+			f.call.Parts, f.unknown = nil, false
+			return false
+		}
 		return true
 	case store.SegmentEmpty:
 		w.parts(f, r)
 		return true
 	case store.SegmentDuplicates:
+		f.whole = len(f.withheld) > 0
+		w.found(f, r.Withheld)
 		f.dropDuplicates(r.Dups)
 		w.settleDropped(f)
 		w.settleFollowers(f) // while their leaders are at hand
@@ -124,6 +133,14 @@ func (f *flight) dropDuplicates(dups []store.Dup) {
 			e.first = d.Offset
 		}
 	}
+}
+
+// found settles withheld messages that are stored already.
+func (w *writer) found(f *flight, dups []store.Dup) {
+	for _, d := range dups {
+		f.withheld[d.Index].settle(Duplicate, IDBase{Hi: d.IDHi, Lo: d.IDLo}.ID(0), d.Offset, nil)
+	}
+	w.metrics.duplicates.Add(float64(len(dups)))
 }
 
 // record finds the Kafka batch and the offset delta at a place of the segment.

@@ -94,6 +94,10 @@ type flight struct {
 	base    IDBase
 	kafka   []*entry    // by part: the entry, or nil for a native part
 	natives []*pushItem // by offset within the segment; nil where a Kafka batch lies
+	// Messages not sent because they seem to be stored: with all of them found the
+	// others are stored in the same call.
+	withheld []*pushItem
+	whole    bool // something withheld was not stored after all: send everything
 	alone   bool        // must not share a call
 	unknown bool        // an attempt may have been stored
 	changed bool        // the queue's options are to be read again
@@ -340,41 +344,66 @@ func (w *writer) prepare(ctx context.Context, f *flight) bool {
 	if rest := f.cut(window); len(rest) > 0 {
 		w.putBack(f.p, rest, f.seg.deadline)
 	}
-	if err := f.encode(window, options.MaxMessageBytes, w.cfg.DecompressedBytesMax); err != nil {
+	encode := func(suspected func(dedup.Hash) bool) error {
+		return f.encode(window, options.MaxMessageBytes, w.cfg.DecompressedBytesMax, suspected)
+	}
+	if err := encode(nothing); err != nil {
 		w.fail(f, err)
 		return false
 	}
 	if len(f.call.Parts) == 0 {
 		return false
 	}
+	kafka := slices.ContainsFunc(f.kafka, func(e *entry) bool { return e != nil })
+	vouched := dedup.Answer{Verified: -1}
+	if window > 0 && len(f.call.Hashes) > 0 {
+		vouched = w.vouch(f, m, window)
+		if n := f.suspected(vouched); n > 0 && n < len(f.natives) && !kafka && !f.whole {
+			if err := encode(vouched.Suspected); err != nil {
+				w.fail(f, err)
+				return false
+			}
+		}
+	}
 	f.call.Partition, f.call.Known, f.call.Epoch = f.p.id, m.next, m.epoch
 	f.call.IDHi, f.call.IDLo = f.base.Hi, f.base.Lo
-	f.call.Window, f.call.Verified = int32(window), -1
-	if slices.ContainsFunc(f.kafka, func(e *entry) bool { return e != nil }) {
+	f.call.Window, f.call.Verified = int32(window), vouched.Verified
+	for _, s := range vouched.Suspects {
+		f.call.Suspects = append(f.call.Suspects, store.Span{From: s.From, To: s.To})
+	}
+	if kafka {
 		f.call.Source = options.DedupSource
 	}
-	w.vouch(f)
 	return true
 }
 
+func nothing(dedup.Hash) bool { return false }
+
 // vouch lets the cache narrow what the call looks through. Whether an id is
 // stored remains SQL's to say.
-func (w *writer) vouch(f *flight) {
-	if f.call.Window == 0 || len(f.call.Hashes) == 0 {
-		return
-	}
+func (w *writer) vouch(f *flight, m mark, window int) dedup.Answer {
 	a := w.cache.Ask(dedup.Question{
-		Partition: f.p.id, Epoch: f.call.Epoch, WindowSeconds: f.call.Window, Hashes: hashesOf(f.call.Hashes), Next: f.call.Known,
+		Partition: f.p.id, Epoch: m.epoch, WindowSeconds: int32(window), Hashes: hashesOf(f.call.Hashes), Next: m.next,
 	})
-	f.call.Verified = a.Verified
-	for _, s := range a.Suspects {
-		f.call.Suspects = append(f.call.Suspects, store.Span{From: s.From, To: s.To})
-	}
 	// A large span keeps the partition's row locked for long: its call must not
 	// keep other partitions' rows with it.
-	if f.call.Known-1-a.Verified > w.cfg.ProbeAloneOffsets {
+	if m.next-1-a.Verified > w.cfg.ProbeAloneOffsets {
 		f.alone = true
 	}
+	return a
+}
+
+// suspected counts the native messages that would be withheld.
+func (f *flight) suspected(a dedup.Answer) (n int) {
+	if len(a.Suspects) == 0 {
+		return 0
+	}
+	for _, it := range f.natives {
+		if it != nil && !it.uid && a.Suspected(it.hash) {
+			n++
+		}
+	}
+	return n
 }
 
 // learned tells the cache which ids the segment now in the log has.

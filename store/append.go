@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -40,6 +41,9 @@ type Segment struct {
 	TTLs     []int64
 	UIDs     []UID
 	Suspects []Span
+	// Withheld are ids of messages that are not sent because they seem to be
+	// stored: the segment is written only if every one of them is.
+	Withheld [][16]byte
 }
 
 // Part is a piece of a Segment with a verdict of its own: one Kafka batch, or
@@ -97,7 +101,7 @@ const (
 
 // Dup is one id of a segment that is stored already.
 type Dup struct {
-	Index      int32 // offset within the segment, from 0
+	Index      int32 // offset within the segment, or place among the withheld, from 0
 	Offset     int64 // of the original
 	IDHi, IDLo int64 // its message id; both 0 when it can no longer be read
 }
@@ -114,6 +118,7 @@ type SegmentResult struct {
 	Verdicts      []PartVerdict // one per part, with Stored, Already and Empty
 	Offsets       []int64       // one per part, −1 where refused
 	Dups          []Dup
+	Withheld      []Dup // of the withheld ids; all of them with Stored, none with Already
 }
 
 // Append stores segments of several partitions in one autocommit call. The
@@ -143,6 +148,7 @@ func (db *DB) Append(ctx context.Context, segs []Segment, wait bool) ([]SegmentR
 	}
 	for i := range res {
 		res[i].Epoch = epoch
+		res[i].splitDups(int32(len(segs[i].Hashes)))
 	}
 	return res, nil
 }
@@ -150,12 +156,13 @@ func (db *DB) Append(ctx context.Context, segs []Segment, wait bool) ([]SegmentR
 // appendArgs turns segments into the parallel arrays of append_1.
 func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 	n := len(segs)
-	var nparts, nhash, nuid, nspan, nttl int
+	var nparts, nhash, nuid, nspan, nttl, nheld int
 	for i := range segs {
 		nparts += len(segs[i].Parts)
 		nhash += len(segs[i].Hashes)
 		nuid += len(segs[i].UIDs)
 		nspan += len(segs[i].Suspects)
+		nheld += len(segs[i].Withheld)
 		if len(segs[i].TTLs) > 0 {
 			nttl = 1
 		}
@@ -173,6 +180,7 @@ func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 		data      = make([][]byte, 0, n)
 		parts     = make([]int32, 0, n)
 		hashed    = make([]int32, 0, n)
+		withheld  = make([]int32, 0, n)
 
 		hashes  = make(uuidArray, 0, nhash)
 		bytes   = make([]int32, 0, nparts)
@@ -186,6 +194,7 @@ func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 		seqs    = make([]int32, 0, nparts)
 		answer  = make([]int64, 0, nparts)
 		ttls    = make([]int64, 0, nttl)
+		held    = make(uuidArray, 0, nheld)
 
 		uidSeg   = make([]int32, 0, nuid)
 		uidIndex = make([]int32, 0, nuid)
@@ -216,6 +225,8 @@ func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 		parts = append(parts, int32(len(s.Parts)))
 		hashed = append(hashed, int32(len(s.Hashes)))
 		hashes = append(hashes, s.Hashes...)
+		withheld = append(withheld, int32(len(s.Withheld)))
+		held = append(held, s.Withheld...)
 		if nttl > 0 {
 			ttls = append(ttls, s.TTLs...)
 			ttls = append(ttls, make([]int64, len(s.Hashes)-len(s.TTLs))...)
@@ -254,8 +265,8 @@ func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 		}
 	}
 	return []any{
-		epoch, wait, partition, known, idHi, idLo, window, source, verified, header, data, parts, hashed,
-		hashes, ttls, bytes, batches, span, records, maxTS, pid, pepoch, seq, seqs, answer,
+		epoch, wait, partition, known, idHi, idLo, window, source, verified, header, data, parts, hashed, withheld,
+		hashes, ttls, held, bytes, batches, span, records, maxTS, pid, pepoch, seq, seqs, answer,
 		uidSeg, uidIndex, uidHi, uidLo, spanSeg, spanFrom, spanTo,
 	}
 }
@@ -294,6 +305,19 @@ func scanSegmentResult(row pgx.CollectableRow) (SegmentResult, error) {
 		r.Dups[i] = Dup{Index: dupIndex[i] - 1, Offset: dupOffset[i], IDHi: dupHi[i], IDLo: dupLo[i]}
 	}
 	return r, nil
+}
+
+// splitDups parts the ids found into those of a segment with so many hashes and
+// those withheld from it, which follow.
+func (r *SegmentResult) splitDups(hashed int32) {
+	i := slices.IndexFunc(r.Dups, func(d Dup) bool { return d.Index >= hashed })
+	if i < 0 {
+		return
+	}
+	r.Dups, r.Withheld = r.Dups[:i:i], r.Dups[i:]
+	for i := range r.Withheld {
+		r.Withheld[i].Index -= hashed
+	}
 }
 
 func orMinus1(p *int64) int64 {

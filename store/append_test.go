@@ -213,6 +213,42 @@ func TestAppendProbesOnlyAboveVerifiedAndInSuspectSpans(t *testing.T) {
 	l.want(l.append(l.db, s)[0], store.SegmentStored, 4, 4, 5)
 }
 
+// A segment without the messages that seem to be stored is written only when
+// those, and no others, are.
+func TestAppendWithoutWhatSeemsStored(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	first := l.segment(0, 3600, 1, 2)
+	l.append(l.db, first)
+	f := func(status store.SegmentStatus, dups, withheld []store.Dup, ids []int, held ...int) store.Segment {
+		t.Helper()
+		s := l.segment(0, 3600, ids...)
+		for _, id := range held {
+			s.Withheld = append(s.Withheld, hash(id))
+		}
+		r := l.append(l.db, s)[0]
+		if r.Status != status || !slices.Equal(r.Dups, dups) || !slices.Equal(r.Withheld, withheld) {
+			t.Errorf("%d without %d: status %d, duplicates %v, withheld %v; want %d, %v, %v",
+				ids, held, r.Status, r.Dups, r.Withheld, status, dups, withheld)
+		}
+		return s
+	}
+	one := store.Dup{Offset: 0, IDHi: first.IDHi, IDLo: first.IDLo}
+	two := store.Dup{Index: 1, Offset: 1, IDHi: first.IDHi, IDLo: first.IDLo + 1}
+	f(store.SegmentDuplicates, nil, []store.Dup{one}, []int{3, 4}, 1, 5)
+	f(store.SegmentDuplicates, nil, nil, []int{3, 4}, 5)
+	f(store.SegmentDuplicates, []store.Dup{two}, []store.Dup{one}, []int{3, 2}, 1)
+	f(store.SegmentDuplicates, []store.Dup{two}, nil, []int{3, 2}, 5)
+	s := f(store.SegmentStored, nil, []store.Dup{one, two}, []int{3, 4}, 1, 2)
+	l.want(l.append(l.db, s)[0], store.SegmentAlready, 2, 3, 4)
+	f(store.SegmentStored, nil, []store.Dup{one}, []int{-1}, 1)
+	var n int
+	l.scan(`SELECT count(*) FROM log_txns`, nil, &n)
+	if n != 3 {
+		t.Errorf("%d rows, want three", n)
+	}
+}
+
 func TestAppendHashRepeatedInsideASegmentWritesNothing(t *testing.T) {
 	t.Parallel()
 	l := newLedger(t, 3600, 1)

@@ -8,8 +8,9 @@
 --     and resends are left out, the rest goes on;
 --   3 the deduplication window and the source of record ids are read; others than
 --     assumed: nothing is written;
---   4 the ids are probed in the window above p_verified and in the named spans;
---     any hit: nothing is written and all hits are reported, lowest offset first;
+--   4 the ids are probed in the window above p_verified and in the named spans,
+--     those withheld with them: unless all of these and no others are stored,
+--     nothing is written; what was found is reported in any case;
 --   5 segment, sidecar row and producer states are inserted.
 -- Verdicts are values, never errors: an error would roll back the other segments.
 --
@@ -37,9 +38,11 @@ CREATE FUNCTION append_1(
     p_data         bytea[],
     p_parts        integer[],  -- number of parts
     p_hashed       integer[],  -- number of hashes: 0, or one per offset
+    p_withheld     integer[],  -- number of ids whose messages are not sent, because they seem to be stored
     -- Flattened over the segments, in their order:
     p_hashes       uuid[],
     p_ttls         bigint[],   -- one per hash, 0 for none; or empty
+    p_withheld_hashes uuid[],
     p_part_bytes   integer[],
     p_part_batches integer[],
     p_part_span    integer[],  -- offsets consumed
@@ -70,7 +73,7 @@ CREATE FUNCTION append_1(
     created_at     timestamptz,
     part_verdicts  smallint[],
     part_offsets   bigint[],
-    dup_index      integer[],  -- offset within the segment, from 1
+    dup_index      integer[],  -- offset within the segment, from 1; those withheld follow its last
     dup_offset     bigint[],   -- of the original
     dup_hi         bigint[],   -- its message id; both halves 0 when it can no longer be read
     dup_lo         bigint[]
@@ -86,6 +89,7 @@ DECLARE
     v_pid     bigint;
     v_part    integer := 0;   -- parts of the segments before this one
     v_hash    integer := 0;   -- hashes of the segments before this one
+    v_held    integer := 0;   -- ids withheld of the segments before this one
     v_n       integer;        -- parts of this segment
     v_txns_start bigint;
     v_max_ids bigint;
@@ -94,6 +98,7 @@ DECLARE
     v_newest  timestamptz;
     v_max_ts  bigint;
     v_hashes  uuid[];
+    v_ids     uuid[];         -- what is probed: v_hashes and the withheld
     v_kept    integer;
     v_answered boolean;       -- a part stores no record and has its answer with it
     v_at      bigint;         -- the offset the next kept part would get
@@ -284,26 +289,28 @@ BEGIN
                         v_offset := v_offset + p_part_span[k];
                     END LOOP;
                 END IF;
-                IF window_seconds > 0 THEN
-                    -- 4 The probe: the one authority on what is stored.
-                    v_from := GREATEST(p_verified[s], v_txns_start - 1, next_offset - v_max_ids - 1);
-                    -- Vouched for up to the end, with nothing suspect: only ids repeated
-                    -- inside the segment are left to find, and a count finds them.
-                    IF next_offset - 1 > v_from
-                       OR s = ANY (p_span_segment) OR s = ANY (p_uid_segment)
-                       OR (SELECT count(*) <> count(DISTINCT h) FROM unnest(v_hashes) h WHERE h <> c_nil) THEN
-                        SELECT array_agg(d.i ORDER BY d.i), array_agg(d.off ORDER BY d.i),
-                               array_agg(CASE WHEN d.off >= log_start THEN d.hi ELSE 0 END ORDER BY d.i),
-                               array_agg(CASE WHEN d.off >= log_start THEN d.lo ELSE 0 END ORDER BY d.i)
-                          INTO dup_index, dup_offset, dup_hi, dup_lo
-                          FROM probe_1(v_pid, v_from, next_offset, v_now, window_seconds,
-                                       GREATEST(v_txns_start, next_offset - v_max_ids), v_hashes,
-                                       s, p_uid_segment, p_uid_index, p_uid_hi, p_uid_lo,
-                                       p_span_segment, p_span_from, p_span_to) d;
-                    END IF;
-                    IF dup_index IS NOT NULL THEN
-                        status := 2;
-                    END IF;
+            END IF;
+            IF window_seconds > 0 AND p_hashed[s] + p_withheld[s] > 0 THEN
+                -- 4 The probe: the one authority on what is stored.
+                v_ids := v_hashes || p_withheld_hashes[v_held + 1 : v_held + p_withheld[s]];
+                v_from := GREATEST(p_verified[s], v_txns_start - 1, next_offset - v_max_ids - 1);
+                -- Vouched for up to the end, with nothing suspect: only ids repeated
+                -- inside the segment are left to find, and a count finds them.
+                IF next_offset - 1 > v_from
+                   OR s = ANY (p_span_segment) OR s = ANY (p_uid_segment)
+                   OR (SELECT count(*) <> count(DISTINCT h) FROM unnest(v_ids) h WHERE h <> c_nil) THEN
+                    SELECT array_agg(d.i ORDER BY d.i), array_agg(d.off ORDER BY d.i),
+                           array_agg(CASE WHEN d.off >= log_start THEN d.hi ELSE 0 END ORDER BY d.i),
+                           array_agg(CASE WHEN d.off >= log_start THEN d.lo ELSE 0 END ORDER BY d.i)
+                      INTO dup_index, dup_offset, dup_hi, dup_lo
+                      FROM probe_1(v_pid, v_from, next_offset, v_now, window_seconds,
+                                   GREATEST(v_txns_start, next_offset - v_max_ids), v_ids,
+                                   s, p_uid_segment, p_uid_index, p_uid_hi, p_uid_lo,
+                                   p_span_segment, p_span_from, p_span_to) d;
+                END IF;
+                -- A message withheld that is not stored has its place before others of the segment.
+                IF p_withheld[s] <> COALESCE(cardinality(dup_index), 0) OR dup_index[1] <= p_hashed[s] THEN
+                    status := 2;
                 END IF;
             END IF;
         END IF;
@@ -378,6 +385,7 @@ BEGIN
         RETURN NEXT;
         v_part := v_part + v_n;
         v_hash := v_hash + p_hashed[s];
+        v_held := v_held + p_withheld[s];
     END LOOP;
     IF NOT v_wrote AND current_setting('synchronous_standby_names') = '' THEN
         -- The transaction holds row locks and nothing else: its commit need not
