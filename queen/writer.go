@@ -98,9 +98,9 @@ type flight struct {
 	// others are stored in the same call.
 	withheld []*pushItem
 	whole    bool // something withheld was not stored after all: send everything
-	alone   bool        // must not share a call
-	unknown bool        // an attempt may have been stored
-	changed bool        // the queue's options are to be read again
+	alone    bool // must not share a call
+	unknown  bool // an attempt may have been stored
+	changed  bool // the queue's options are to be read again
 }
 
 func (w *writer) enqueue(p *partition, e *entry) {
