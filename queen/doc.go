@@ -49,6 +49,7 @@
 //	segment.go id.go producer.go                 the stored format, message ids, the sequence rule
 //	reader.go read.go tail.go waiters.go watch.go  reading
 //	offsets.go     offsets by time and epoch, committed positions
+//	groups.go lag.go  listing, moving and deleting groups; what they owe
 //	pop.go ack.go  leased batches
 //	brokers.go     this process among its peers
 //	retention.go   bounded steps of forgetting

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"queenmq/store"
 )
@@ -24,21 +25,39 @@ func (e *Engine) Groups(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// DeleteGroup deletes all positions of a group. A group without any is
-// ErrUnknownGroup; one with a native lease is ErrGroupNotEmpty. Whether a Kafka
-// client is in it only the Kafka door knows.
+// DeleteGroup deletes all positions of a group and what it subscribed to. A group
+// without any is ErrUnknownGroup; one with a native lease is ErrGroupNotEmpty.
+// Whether a Kafka client is in it only the Kafka door knows.
 func (e *Engine) DeleteGroup(ctx context.Context, group string) error {
 	if err := ValidateName("group", group); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidGroup, err)
 	}
-	n, err := e.db.DeleteCursors(ctx, group, nil)
+	return e.deleteGroup(ctx, group, 0, "", true)
+}
+
+// DeleteGroupFrom is DeleteGroup in one queue, or in all where it is empty. An
+// empty group is the group-less mode. Without subscriptions what the group
+// subscribed to is kept: it starts there again.
+func (e *Engine) DeleteGroupFrom(ctx context.Context, group, queueName string, subscriptions bool) error {
+	name, queueID, err := e.lagOf(ctx, &group, queueName)
+	if err != nil {
+		return err
+	}
+	return e.deleteGroup(ctx, name, queueID, queueName, subscriptions)
+}
+
+func (e *Engine) deleteGroup(ctx context.Context, name string, queueID int64, queueName string, subscriptions bool) error {
+	n, err := e.db.DeleteGroup(ctx, name, queueID, subscriptions)
+	shown := groupShown(name)
 	switch {
 	case errors.Is(err, store.ErrLeased):
-		return fmt.Errorf("%w: a member of %q holds a lease", ErrGroupNotEmpty, group)
+		return fmt.Errorf("%w: a member of %q holds a lease", ErrGroupNotEmpty, shown)
 	case err != nil:
 		return storeError("delete group", err)
+	case n == 0 && queueName != "":
+		return fmt.Errorf("%w: %q has no position in queue %q", ErrUnknownGroup, shown, queueName)
 	case n == 0:
-		return fmt.Errorf("%w: %q", ErrUnknownGroup, group)
+		return fmt.Errorf("%w: %q", ErrUnknownGroup, shown)
 	}
 	return nil
 }
@@ -67,4 +86,109 @@ func (e *Engine) DeleteOffsets(ctx context.Context, group string, refs []Partiti
 		return nil, storeError("delete offsets", err)
 	}
 	return out, nil
+}
+
+// SeekTo says where a group goes. Exactly one of its fields is set.
+type SeekTo struct {
+	Start  bool      // to the log start: everything that is stored
+	End    bool      // to the end: only what comes
+	Time   time.Time // to the first message stamped then or later; the end where there is none
+	Offset *int64    // to this offset of each partition asked for
+}
+
+// Sought is where a group stands in a partition after Seek.
+type Sought struct {
+	Partition   string
+	PartitionID int64
+	Number      int
+	Offset      int64
+}
+
+// Seek moves a group in every partition of a queue, or in the one named, also
+// backwards; a native lease there is lost. An empty group is the group-less mode.
+// Partitions born later start at 0. A Kafka client that is in the group goes on from
+// where it is and commits over it.
+func (e *Engine) Seek(ctx context.Context, group, queueName, partitionName string, to SeekTo) ([]Sought, error) {
+	name, err := groupName(group)
+	if err != nil {
+		return nil, err
+	}
+	q, err := e.catalog.queue(ctx, QueueRef{Name: queueName})
+	if err != nil {
+		return nil, err
+	}
+	if err := e.catalog.reload(ctx, q); err != nil { // all of them, also those another broker just made
+		return nil, err
+	}
+	parts := q.all()
+	if partitionName != "" {
+		p := q.named(partitionName)
+		if p == nil {
+			return nil, fmt.Errorf("%w: queue %q has no partition %q", ErrUnknownPartition, queueName, partitionName)
+		}
+		parts = []*partition{p}
+	}
+	targets, err := e.seekTargets(ctx, parts, to)
+	if err != nil || len(parts) == 0 {
+		return nil, err
+	}
+	rows := make([]store.CursorRow, len(parts))
+	out := make([]Sought, len(parts))
+	for i, p := range parts {
+		rows[i] = store.CursorRow{Partition: p.id, Offset: targets[i], Epoch: -1}
+		out[i] = Sought{Partition: p.name, PartitionID: p.id, Number: int(p.number), Offset: targets[i]}
+	}
+	gone, err := e.db.CommitCursors(ctx, name, rows, false)
+	if err != nil {
+		return nil, storeError("seek", err)
+	}
+	for i, p := range parts {
+		if gone[i] {
+			return nil, unknownQueue(QueueRef{Name: queueName})
+		}
+		e.waiters.wake(p.id)
+	}
+	return out, nil
+}
+
+// seekTargets resolves where to go in each partition.
+func (e *Engine) seekTargets(ctx context.Context, parts []*partition, to SeekTo) ([]int64, error) {
+	ids := make([]int64, len(parts))
+	for i, p := range parts {
+		ids[i] = p.id
+	}
+	marks, err := e.db.Marks(ctx, ids)
+	if err != nil {
+		return nil, storeError("seek", err)
+	}
+	targets := make([]int64, len(parts))
+	for i, p := range parts {
+		m := marks[i]
+		switch {
+		case !m.Found:
+			e.catalog.drop(p.queue)
+			return nil, unknownQueue(QueueRef{Name: p.queue.name()})
+		case to.Offset != nil:
+			targets[i] = *to.Offset
+			if *to.Offset < m.LogStart || *to.Offset > m.NextOffset {
+				return nil, fmt.Errorf("%w: partition %q can be read from offset %d to %d, %d is not among them",
+					ErrOffsetOutOfRange, p.name, m.LogStart, m.NextOffset, *to.Offset)
+			}
+		case to.Start:
+			targets[i] = m.LogStart
+		default:
+			targets[i] = m.NextOffset
+		}
+		if to.Time.IsZero() {
+			continue
+		}
+		a, err := e.offsetAt(ctx, p, max(to.Time.UnixMilli(), 0), m)
+		if err != nil {
+			return nil, err
+		}
+		if a.Offset >= 0 { // else nothing is that new
+			targets[i] = a.Offset
+		}
+	}
+	return targets, nil
 }

@@ -257,7 +257,7 @@ func (e *Engine) CommitOffsets(ctx context.Context, group string, cs []Cursor) (
 	if len(rows) == 0 {
 		return out, nil
 	}
-	gone, err := e.db.CommitCursors(ctx, group, rows)
+	gone, err := e.db.CommitCursors(ctx, group, rows, true)
 	if err != nil {
 		return nil, storeError("commit offsets", err)
 	}

@@ -17,7 +17,7 @@ func TestCommitCursorsStoresWhatExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.CommitCursors(t.Context(), "g", []store.CursorRow{{Partition: goneParts[0].ID, Offset: 1}}); err != nil {
+	if _, err := db.CommitCursors(t.Context(), "g", []store.CursorRow{{Partition: goneParts[0].ID, Offset: 1}}, true); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.DeleteQueue(t.Context(), gone.ID); err != nil {
@@ -29,11 +29,11 @@ func TestCommitCursorsStoresWhatExists(t *testing.T) {
 		{Partition: goneParts[0].ID, Offset: 5},
 		{Partition: p[0], Offset: 9, Epoch: -1},
 		{Partition: p[0], Offset: 4, Epoch: -1}, // the later one counts, also backwards
-	})
+	}, true)
 	if want := []bool{false, true, true, false, false}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("CommitCursors = %v, %v; want %v", got, err, want)
 	}
-	if _, err := db.CommitCursors(t.Context(), "other", []store.CursorRow{{Partition: p[1], Offset: 1}}); err != nil {
+	if _, err := db.CommitCursors(t.Context(), "other", []store.CursorRow{{Partition: p[1], Offset: 1}}, true); err != nil {
 		t.Fatal(err)
 	}
 	check := func(rows []store.CursorRow, err error, want ...store.CursorRow) {

@@ -49,7 +49,7 @@
 //	catalog.go options.go brokers.go queues, partitions, what a queue is set to; brokers
 //	append.go uuid_array.go runs.go the write path
 //	read.go                         segments, marks, search by time and epoch
-//	claim.go ack.go cursors.go      positions and leases
+//	claim.go ack.go cursors.go      positions and leases; lag.go: what groups owe
 //	calls.go                        calls that take effect once
 //	retention.go                    bounded steps of forgetting
 //	localpg/                        the PostgreSQL of a broker without a database URL

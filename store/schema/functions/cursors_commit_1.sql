@@ -1,4 +1,5 @@
--- cursors_commit_1 stores a group's positions as a Kafka client commits them.
+-- cursors_commit_1 stores a group's positions as a Kafka client commits them, or
+-- as somebody moves them by hand.
 --
 -- Promise: each position is stored as given, also backwards, and a native lease
 -- on it is void: an ack of it will find it lost. One row per partition stored is
@@ -12,7 +13,8 @@ CREATE FUNCTION cursors_commit_1(
     p_partition bigint[],
     p_offset    bigint[],
     p_epoch     integer[],
-    p_metadata  bytea[]
+    p_metadata  bytea[],
+    p_kafka     boolean   -- a Kafka client commits; else a group is moved by hand
 ) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT
@@ -20,7 +22,7 @@ AS $$
 BEGIN
     RETURN QUERY
     INSERT INTO cursors AS c (partition_id, group_name, next_offset, leader_epoch, metadata, kafka, committed_at)
-    SELECT DISTINCT ON (u.partition_id) u.partition_id, p_group, u.next_offset, u.epoch, u.metadata, true, clock_timestamp()
+    SELECT DISTINCT ON (u.partition_id) u.partition_id, p_group, u.next_offset, u.epoch, u.metadata, p_kafka, clock_timestamp()
       FROM unnest(p_partition, p_offset, p_epoch, p_metadata) WITH ORDINALITY u(partition_id, next_offset, epoch, metadata, i)
      CROSS JOIN LATERAL (SELECT x.queue_id FROM log_partitions x WHERE x.id = u.partition_id LIMIT 1) p
      CROSS JOIN LATERAL (SELECT x.deleted_at FROM queues x WHERE x.id = p.queue_id LIMIT 1) q
@@ -28,7 +30,7 @@ BEGIN
      ORDER BY u.partition_id, u.i DESC
     ON CONFLICT (partition_id, group_name) DO UPDATE
        SET next_offset = EXCLUDED.next_offset, leader_epoch = EXCLUDED.leader_epoch, metadata = EXCLUDED.metadata,
-           kafka = true, committed_at = EXCLUDED.committed_at,
+           kafka = EXCLUDED.kafka, committed_at = EXCLUDED.committed_at,
            lease_id = NULL, lease_end = NULL, lease_until = NULL, acked = '{}'
     RETURNING c.partition_id;
 END
