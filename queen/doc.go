@@ -51,6 +51,7 @@
 //	offsets.go     offsets by time and epoch, committed positions
 //	groups.go lag.go  listing, moving and deleting groups; what they owe
 //	pop.go ack.go  leased batches
+//	kv.go          keys and values; repeat.go: calls that carry an id
 //	brokers.go     this process among its peers
 //	retention.go   bounded steps of forgetting
 //	names.go partitioner.go metrics.go

@@ -18,6 +18,7 @@ const (
 	sidecarSecondsMin = 900   // acknowledging by id needs the sidecar this long
 	producerSeconds   = 86400 // Kafka's producer.id.expiration.ms
 	callSeconds       = 900   // what a repeated call is answered from
+	keysFromStart     = 60    // rounds after which expired keys that were locked are looked for again
 )
 
 // retain forgets, in rounds: segments past retention, sidecar rows past their
@@ -25,8 +26,8 @@ const (
 // on one partition do no harm to each other.
 func (e *Engine) retain(ctx context.Context) {
 	failed := e.failed("retention")
-	var calls time.Time // older ones are forgotten
-	for {
+	var calls, keys time.Time // older ones are forgotten
+	for round := 0; ; round++ {
 		sleep(ctx, e.cfg.RetentionEvery)
 		if ctx.Err() != nil {
 			return
@@ -34,6 +35,13 @@ func (e *Engine) retain(ctx context.Context) {
 		err := e.retainOnce(ctx)
 		err = cmp.Or(err, repeatStep(ctx, func() (n int, err error) {
 			n, calls, err = e.db.PurgeCalls(ctx, calls, callSeconds, retentionRowsMax)
+			return n, err
+		}))
+		if round%keysFromStart == 0 {
+			keys = time.Time{}
+		}
+		err = cmp.Or(err, repeatStep(ctx, func() (n int, err error) {
+			n, keys, err = e.db.PurgeKV(ctx, keys, retentionRowsMax)
 			return n, err
 		}))
 		if err != nil && ctx.Err() == nil {

@@ -20,6 +20,7 @@
 //	cursors         (partition, group) → position, lease, what was completed ahead
 //	subscriptions   (queue, group) → when a group that wants new messages only began
 //	calls           call id → answer: what a repeated call is answered from, kept 900 s
+//	kv              (namespace, key) → value, version, expiry
 //	brokers         id, process, address, heartbeat
 //	schema_version, schema_files   what Migrate applied
 //
@@ -50,6 +51,7 @@
 //	append.go uuid_array.go runs.go the write path
 //	read.go                         segments, marks, search by time and epoch
 //	claim.go ack.go cursors.go      positions and leases; lag.go: what groups owe
+//	kv.go                           keys and values
 //	calls.go                        calls that take effect once
 //	retention.go                    bounded steps of forgetting
 //	localpg/                        the PostgreSQL of a broker without a database URL

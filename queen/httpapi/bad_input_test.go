@@ -65,6 +65,36 @@ func TestBadRequestsAreNamed(t *testing.T) {
 		"ack batch: member":  {"POST", "/api/v1/ack/batch", `{"acknowledgments":[],"leaseId":"x"}`, 400, "unknown_field", "leaseId"},
 		"ack batch: one bad": {"POST", "/api/v1/ack/batch", `{"acknowledgments":[{"transactionId":"a",` + leased + `},{"transactionId":"a","partitionId":"1","status":"x"}]}`, 400, "invalid_request", "acknowledgments[1].status"},
 
+		"kv: no op":             {"POST", "/api/v1/kv", kvOf(`"ns":"n","key":"k"`), 400, "invalid_request", "operations[0]: op is missing"},
+		"kv: unknown op":        {"POST", "/api/v1/kv", kvOf(`"op":"set","ns":"n","key":"k"`), 400, "invalid_request", "operations[0].op: must be one of get"},
+		"kv: member":            {"POST", "/api/v1/kv", kvOf(`"op":"get","ns":"n","key":"k","x":1`), 400, "unknown_field", "operations[0].x"},
+		"kv: twice":             {"POST", "/api/v1/kv", kvOf(`"op":"get","op":"put","ns":"n","key":"k"`), 400, "invalid_request", "op: is given twice"},
+		"kv: operations twice":  {"POST", "/api/v1/kv", `{"operations":[],"operations":[]}`, 400, "invalid_request", "operations: is given twice"},
+		"kv: no operations":     {"POST", "/api/v1/kv", `{}`, 400, "invalid_request", "operations"},
+		"kv: not for it":        {"POST", "/api/v1/kv", kvOf(`"op":"incr","ns":"n","key":"k","forever":true,"expect":1`), 400, "invalid_request", "operations[0].expect: is not for incr"},
+		"kv: no value":          {"POST", "/api/v1/kv", kvOf(`"op":"put","ns":"n","key":"k","forever":true`), 400, "invalid_request", "value is missing"},
+		"kv: no key":            {"POST", "/api/v1/kv", kvOf(`"op":"get","ns":"n"`), 400, "invalid_request", "key is missing"},
+		"kv: no ns":             {"POST", "/api/v1/kv", kvOf(`"op":"get","key":"k"`), 400, "invalid_request", "ns is missing"},
+		"kv: expect null":       {"POST", "/api/v1/kv", kvOf(`"op":"put","ns":"n","key":"k","value":1,"forever":true,"expect":null`), 400, "invalid_request", "operations[0].expect: must be a whole number"},
+		"kv: expect text":       {"POST", "/api/v1/kv", kvOf(`"op":"delete","ns":"n","key":"k","expect":"1"`), 400, "invalid_request", "operations[0].expect"},
+		"kv: ttl zero":          {"POST", "/api/v1/kv", kvOf(`"op":"put","ns":"n","key":"k","value":1,"ttlSeconds":0`), 400, "invalid_request", "operations[0].ttlSeconds"},
+		"kv: ttl fraction":      {"POST", "/api/v1/kv", kvOf(`"op":"put","ns":"n","key":"k","value":1,"ttlSeconds":1.5`), 400, "invalid_request", "operations[0].ttlSeconds"},
+		"kv: forever false":     {"POST", "/api/v1/kv", kvOf(`"op":"put","ns":"n","key":"k","value":1,"forever":false`), 400, "invalid_request", "can only be true"},
+		"kv: delta text":        {"POST", "/api/v1/kv", kvOf(`"op":"incr","ns":"n","key":"k","delta":"1","forever":true`), 400, "invalid_request", "operations[0].delta: must be a number"},
+		"kv: half a surrogate":  {"POST", "/api/v1/kv", kvOf(`"op":"get","ns":"n","key":"\ud800"`), 400, "invalid_request", "operations[0].key: holds half"},
+		"kv: too many":          {"POST", "/api/v1/kv", `[` + strings.Repeat(`{"op":"get","ns":"n","key":"k"},`, 256) + `{}]`, 413, "too_many_items", "256"},
+		"kv: too many keys":     {"POST", "/api/v1/kv", kvOf(`"op":"getMany","ns":"n","keys":[` + strings.Repeat(`"k",`, 256) + `"k"]`), 400, "invalid_request", "operations[0].keys[256]"},
+		"kv: trailing":          {"POST", "/api/v1/kv", `[]]`, 400, "bad_json", "at byte"},
+		"kv: not UTF-8":         {"POST", "/api/v1/kv", "[\"\xff\"]", 400, "bad_json", "invalid UTF-8"},
+		"kv path: put op":       {"PUT", "/api/v1/kv/n/k", `{"op":"put","value":1,"forever":true}`, 400, "unknown_field", "op"},
+		"kv path: put no value": {"PUT", "/api/v1/kv/n/k", `{"forever":true}`, 400, "invalid_request", "value is missing"},
+		"kv path: many":         {"POST", "/api/v1/kv/n/k", `{"op":"getMany"}`, 400, "invalid_request", "op: getMany is not about one key"},
+		"kv path: expect":       {"DELETE", "/api/v1/kv/n/k?expect=x", "", 400, "invalid_request", "expect: must be a whole number"},
+		"kv path: expect twice": {"DELETE", "/api/v1/kv/n/k?expect=1&expect=2", "", 400, "invalid_request", "expect: is given twice"},
+		"kv path: parameter":    {"DELETE", "/api/v1/kv/n/k?force=1", "", 400, "unknown_parameter", "force"},
+		"kv path: no key":       {"GET", "/api/v1/kv/n/", "", 404, "no_such_route", ""},
+		"kv path: method":       {"PATCH", "/api/v1/kv/n/k/l", `{}`, 405, "method_not_allowed", "DELETE, GET, HEAD, POST, PUT"},
+
 		"configure: no queue":   {"POST", "/api/v1/configure", `{"options":{}}`, 400, "invalid_request", "queue is missing"},
 		"configure: name":       {"POST", "/api/v1/configure", `{"queue":""}`, 400, "invalid_name", ""},
 		"configure: fraction":   {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupWindowSeconds":1.5}}`, 400, "invalid_request", "options.dedupWindowSeconds"},
@@ -105,7 +135,7 @@ func TestBadRequestsAreNamed(t *testing.T) {
 			if w.Code != tc.status {
 				t.Fatalf("%d %s, want %d", w.Code, w.Body, tc.status)
 			}
-			if len(e.queues) != 0 {
+			if len(e.queues) != 0 || len(e.keys.rows) != 0 {
 				t.Error("something was changed")
 			}
 			if tc.method == http.MethodHead {
@@ -137,7 +167,7 @@ func TestPagesOfOtherOriginsCannotChangeAnything(t *testing.T) {
 	}
 	f("POST", "/api/v1/push", body, "cross-site", 403)
 	f("GET", "/api/v1/pop/queue/q?autoAck=true", "", "cross-site", 403)
-	if len(e.queues) != 0 {
+	if len(e.queues) != 0 || len(e.keys.rows) != 0 {
 		t.Error("stored")
 	}
 	f("POST", "/api/v1/push", body, "same-origin", 201)
@@ -176,3 +206,6 @@ func TestHeadIsServedWhereNothingChanges(t *testing.T) {
 		}
 	}
 }
+
+// kvOf is a body with one operation on keys.
+func kvOf(members string) string { return `{"operations":[{` + members + `}]}` }

@@ -16,6 +16,8 @@ type Engine interface {
 	Pop(ctx context.Context, r queen.PopRequest) (queen.Popped, error)
 	// Ack answers one Acked per ack, in order.
 	Ack(ctx context.Context, acks []queen.Ack) []queen.Acked
+	// KV applies operations on keys in one call, all or nothing.
+	KV(ctx context.Context, ops []queen.KVOp) (queen.KVAnswer, error)
 	// Fetch answers one Fetched per item, waiting as the request says.
 	Fetch(ctx context.Context, r queen.FetchRequest) ([]queen.Fetched, error)
 	// Configure creates the queue or changes its options, all or nothing; the

@@ -23,6 +23,7 @@ type fake struct {
 	queues  map[string]*fakeQueue
 	parts   map[int64]*fakePartition
 	changed chan struct{} // closed and replaced by a push
+	keys    fakeKeys
 
 	down   error // every call answers it
 	poison string
@@ -32,6 +33,7 @@ type fake struct {
 	lastPop   queen.PopRequest
 	lastAcks  []queen.Ack
 	lastFetch queen.FetchRequest
+	lastKV    []queen.KVOp
 }
 
 type fakeQueue struct {

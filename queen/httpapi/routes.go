@@ -18,6 +18,8 @@ type route struct {
 	body bodyKind
 	// query says who looks at the parameters behind the path.
 	query queryKind
+	// tail: the last variable takes all segments that are left, slashes and all.
+	tail bool
 	// safe: reads only. HEAD is served too, and pages of other sites may ask.
 	safe   bool
 	handle func(*Server, *exchange) (answer, error)
@@ -48,6 +50,11 @@ var routes = []route{
 	{method: "POST", path: "/api/v1/ack", body: smallBody, handle: (*Server).ack},
 	{method: "POST", path: "/api/v1/ack/batch", body: largeBody, handle: (*Server).ackBatch},
 	{method: "POST", path: "/api/v1/fetch", body: smallBody, handle: (*Server).fetch},
+	{method: "POST", path: "/api/v1/kv", body: largeBody, handle: (*Server).kv},
+	{method: "GET", path: "/api/v1/kv/{ns}/{key}", tail: true, safe: true, handle: (*Server).getKV},
+	{method: "PUT", path: "/api/v1/kv/{ns}/{key}", tail: true, body: smallBody, handle: (*Server).putKV},
+	{method: "POST", path: "/api/v1/kv/{ns}/{key}", tail: true, body: smallBody, handle: (*Server).postKV},
+	{method: "DELETE", path: "/api/v1/kv/{ns}/{key}", tail: true, query: ownQuery, handle: (*Server).deleteKV},
 	{method: "POST", path: "/api/v1/configure", body: smallBody, handle: (*Server).configure},
 	{method: "GET", path: "/api/v1/resources/queues", query: ownQuery, safe: true, handle: (*Server).listQueues},
 	{method: "GET", path: "/api/v1/resources/queues/{queue}", safe: true, handle: (*Server).getQueue},
@@ -71,7 +78,7 @@ var paths = func() [][]string {
 }()
 
 // names are the variables of a path, unescaped.
-type names struct{ queue, partition string }
+type names struct{ queue, partition, ns, key string }
 
 // match finds the row of a request. Where the path is known and the method is
 // not, the problem names the methods that are.
@@ -80,7 +87,7 @@ func match(method, escapedPath string) (*route, names, *problem) {
 	segments := strings.Split(escapedPath, "/")
 	for i := range routes {
 		r := &routes[i]
-		n, ok, err := match1(paths[i], segments)
+		n, ok, err := match1(paths[i], segments, r.tail)
 		switch {
 		case !ok:
 			continue
@@ -117,7 +124,11 @@ func refuseQuery(query string) error {
 	return nil
 }
 
-func match1(pattern, segments []string) (n names, ok bool, err error) {
+func match1(pattern, segments []string, tail bool) (n names, ok bool, err error) {
+	if tail && len(segments) > len(pattern) {
+		last := len(pattern) - 1
+		segments = append(segments[:last:last], strings.Join(segments[last:], "/"))
+	}
 	if len(pattern) != len(segments) {
 		return names{}, false, nil
 	}
@@ -132,10 +143,15 @@ func match1(pattern, segments []string) (n names, ok bool, err error) {
 		if e != nil {
 			err = e
 		}
-		if p == "{queue}" {
+		switch p {
+		case "{queue}":
 			n.queue = v
-		} else {
+		case "{partition}":
 			n.partition = v
+		case "{ns}":
+			n.ns = v
+		default:
+			n.key = v
 		}
 	}
 	return n, true, err

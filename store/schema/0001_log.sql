@@ -190,6 +190,37 @@ CREATE TABLE calls (
 );
 CREATE INDEX calls_called ON calls (called_at);
 
+-- Keys and values. A version is never given twice, so that a key that was deleted
+-- or has expired cannot meet a version its earlier holder still carries.
+CREATE SEQUENCE kv_versions;
+CREATE TABLE kv (
+    ns         text COLLATE "C" NOT NULL,
+    key        text COLLATE "C" NOT NULL,
+    value      text   NOT NULL,                     -- JSON, as it was sent
+    version    bigint NOT NULL,                     -- 0 within a call: locked, not there yet
+    expires_at timestamptz NOT NULL,                -- infinity: never
+    updated_at timestamptz NOT NULL,
+    PRIMARY KEY (ns, key)
+);
+CREATE INDEX kv_expires ON kv (expires_at) WHERE expires_at < 'infinity';
+
+-- Messages for later. The row goes in the call that appends its message.
+CREATE TABLE timers (
+    queue      text COLLATE "C" NOT NULL,
+    timer_key  text COLLATE "C" NOT NULL,
+    partition  text,                                -- NULL: as for a push that names none
+    txn        bytea  NOT NULL,                     -- the message's transactionId
+    payload    bytea  NOT NULL,
+    id_hi      bigint NOT NULL,                     -- the message's id: it names this scheduling
+    id_lo      bigint NOT NULL,
+    deliver_at timestamptz NOT NULL,
+    due_at     timestamptz NOT NULL,                -- deliver_at, or later after failed attempts
+    attempts   integer NOT NULL DEFAULT 0,
+    last_error text,
+    PRIMARY KEY (queue, timer_key)
+);
+CREATE INDEX timers_due ON timers (due_at);
+
 -- Live brokers. instance tells a restarted process from its predecessor.
 CREATE TABLE brokers (
     id           integer PRIMARY KEY CHECK (id >= 0),
