@@ -19,7 +19,8 @@
 //	write.go      JSON text appended to a buffer
 //	message.go    a stored message as pop and fetch show it
 //	push_items.go the items of a push body → queen.Message, item by item
-//	push.go pop.go ack.go configure.go fetch.go queues.go kv.go health.go   the handlers
+//	push.go pop.go ack.go configure.go fetch.go queues.go health.go
+//	groups.go browse.go overview.go kv.go   the handlers
 //	openapi.go    the OpenAPI document, merged from openapi/*.json, one file per subject
 //	errors.go     queen error ↔ status and word
 //	metrics.go    the door's metrics

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"time"
 
 	"queenmq/queen"
 )
@@ -27,6 +28,21 @@ type Engine interface {
 	AllQueues(ctx context.Context) ([]queen.Queue, error)
 	// Partitions lists a queue's partitions with their log marks.
 	Partitions(ctx context.Context, queue string) ([]queen.Partition, error)
+	// Depth says what waits in each partition; a nil group is the one furthest behind.
+	Depth(ctx context.Context, queue string, group *string) ([]queen.Depth, error)
+	// Totals says what each queue holds, by name; one queue where it is named.
+	Totals(ctx context.Context, queue string) ([]queen.QueueTotals, error)
+	// GroupLags is a line per group and queue; nil and empty are all of them.
+	GroupLags(ctx context.Context, group *string, queue string) ([]queen.GroupLag, error)
+	// GroupPositions is a line per partition of one group; of all partitions of a
+	// queue that is named.
+	GroupPositions(ctx context.Context, group, queue string) ([]queen.PartitionLag, error)
+	Lagging(ctx context.Context, age time.Duration) ([]queen.PartitionLag, error)
+	Seek(ctx context.Context, group, queue, partition string, to queen.SeekTo) ([]queen.Sought, error)
+	// DeleteGroupFrom deletes a group's positions in one queue, or all where it is empty.
+	DeleteGroupFrom(ctx context.Context, group, queue string, subscriptions bool) error
+	// Offsets finds offsets by time.
+	Offsets(ctx context.Context, qs []queen.OffsetQuery) ([]queen.OffsetAnswer, error)
 	DeleteQueue(ctx context.Context, ref queen.QueueRef) (queen.Queue, error)
 	// Ready tells whether the database answers and this broker takes writes; nil is yes.
 	Ready(ctx context.Context) error

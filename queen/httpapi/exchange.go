@@ -91,6 +91,11 @@ func (x *exchange) run() (answer, error) {
 		if x.req.ContentLength != 0 {
 			return answer{}, badRequest("invalid_request", "this request takes no body")
 		}
+	case optionalBody:
+		if x.req.ContentLength == 0 {
+			break
+		}
+		fallthrough
 	case smallBody, largeBody:
 		max := x.s.cfg.BodyBytesMax
 		if row.body == largeBody {

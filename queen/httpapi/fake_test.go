@@ -34,6 +34,7 @@ type fake struct {
 	lastAcks  []queen.Ack
 	lastFetch queen.FetchRequest
 	lastKV    []queen.KVOp
+	lastSeek  queen.SeekTo
 }
 
 type fakeQueue struct {

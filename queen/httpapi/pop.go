@@ -16,6 +16,14 @@ import (
 // it back where an answer named it.
 const noGroup = "__QUEUE_MODE__"
 
+// appendGroup appends a group's name on the wire.
+func appendGroup(b []byte, group string) []byte {
+	if group == "" {
+		group = noGroup
+	}
+	return appendString(b, group)
+}
+
 // groupOf is the engine's word for a group named on the wire.
 func groupOf(name string) string {
 	if name == noGroup {
@@ -183,11 +191,7 @@ func (s *Server) appendPopped(b []byte, p *popParams, got *queen.Popped) []byte 
 		shared = appendUUID(shared, got.LeaseID)
 	}
 	shared = append(shared, `,"consumerGroup":`...)
-	if got.Group == "" {
-		shared = appendString(shared, noGroup)
-	} else {
-		shared = appendString(shared, got.Group)
-	}
+	shared = appendGroup(shared, got.Group)
 
 	b = append(b, `{"success":true,"queue":`...)
 	b = appendString(b, got.Queue)

@@ -1,8 +1,8 @@
 package httpapi
 
 import (
+	"errors"
 	"math"
-	"net/url"
 	"strings"
 
 	"queenmq/queen"
@@ -40,28 +40,20 @@ func (s *Server) listQueues(x *exchange) (answer, error) {
 
 func listParams(query string) (search string, limit, offset int, err error) {
 	limit = math.MaxInt
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return "", 0, 0, badRequest("bad_query", "the query is not well escaped")
-	}
-	for name, v := range values {
-		switch {
-		case len(v) > 1:
-			err = badRequest("invalid_request", show([]byte(name))+": is given twice")
-		case name == "search":
-			search = v[0]
-		case name == "limit":
-			limit, err = number(v[0], 0, math.MaxInt32)
-		case name == "offset":
-			offset, err = number(v[0], 0, math.MaxInt32)
+	err = eachParam(query, func(name, v string) (err error) {
+		switch name {
+		case "search":
+			search = v
+		case "limit":
+			limit, err = number(v, 0, math.MaxInt32)
+		case "offset":
+			offset, err = number(v, 0, math.MaxInt32)
 		default:
-			err = refuse("unknown_parameter", "is not known here")
+			err = noSuchParam()
 		}
-		if err != nil {
-			return "", 0, 0, under(show([]byte(name)), err)
-		}
-	}
-	return search, limit, offset, nil
+		return err
+	})
+	return search, limit, offset, err
 }
 
 // getQueue serves GET /api/v1/resources/queues/{queue}.
@@ -108,16 +100,8 @@ func (s *Server) listPartitions(x *exchange) (answer, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `{"id":`...)
-		b = appendPartitionID(b, parts[i].ID)
-		b = append(b, `,"number":`...)
-		b = appendInt(b, int64(parts[i].Number))
-		b = append(b, `,"name":`...)
-		b = appendString(b, parts[i].Name)
-		b = append(b, `,"logStartOffset":`...)
-		b = appendInt(b, parts[i].LogStart)
-		b = append(b, `,"highWatermark":`...)
-		b = appendInt(b, parts[i].LogEnd)
+		b = append(b, '{')
+		b = appendPartition(b, &parts[i])
 		b = append(b, '}')
 	}
 	return ok(append(b, "]}"...)), nil
@@ -142,4 +126,134 @@ func appendQueue(b []byte, q *queen.Queue) []byte {
 	b = append(b, `,"options":`...)
 	b = appendOptions(b, &q.Options)
 	return append(b, '}')
+}
+
+func appendPartition(b []byte, p *queen.Partition) []byte {
+	b = append(b, `"id":`...)
+	b = appendPartitionID(b, p.ID)
+	b = append(b, `,"number":`...)
+	b = appendInt(b, int64(p.Number))
+	b = append(b, `,"name":`...)
+	b = appendString(b, p.Name)
+	b = append(b, `,"logStartOffset":`...)
+	b = appendInt(b, p.LogStart)
+	b = append(b, `,"highWatermark":`...)
+	return appendInt(b, p.LogEnd)
+}
+
+// allPartitions serves GET /api/v1/resources/partitions?queue=&limit=&offset=: the
+// partitions of one queue or of all, by queue and number.
+func (s *Server) allPartitions(x *exchange) (answer, error) {
+	only, limit, offset := "", math.MaxInt, 0
+	err := eachParam(x.req.URL.RawQuery, func(name, v string) (err error) {
+		switch name {
+		case "queue":
+			only = v
+		case "limit":
+			limit, err = number(v, 0, math.MaxInt32)
+		case "offset":
+			offset, err = number(v, 0, math.MaxInt32)
+		default:
+			err = noSuchParam()
+		}
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	ctx, cancel := x.context()
+	defer cancel()
+	names := []string{only}
+	if only == "" {
+		all, err := s.engine.AllQueues(ctx)
+		if err != nil {
+			return answer{}, err
+		}
+		names = names[:0]
+		for i := range all {
+			names = append(names, all[i].Name)
+		}
+	}
+	b := []byte(`{"partitions":[`)
+	total, shown := 0, 0
+	for _, name := range names {
+		parts, err := s.engine.Partitions(ctx, name)
+		if only == "" && errors.Is(err, queen.ErrUnknownQueue) {
+			continue // deleted since it was listed
+		}
+		if err != nil {
+			return answer{}, err
+		}
+		for i := range parts {
+			if total++; total <= offset || shown == limit {
+				continue
+			}
+			if shown++; shown > 1 {
+				b = append(b, ',')
+			}
+			b = append(b, `{"queue":`...)
+			b = appendString(b, name)
+			b = append(b, ',')
+			b = appendPartition(b, &parts[i])
+			b = append(b, '}')
+		}
+	}
+	b = append(b, `],"total":`...)
+	return ok(append(appendInt(b, int64(total)), '}')), nil
+}
+
+// depth serves GET /api/v1/resources/queues/{queue}/depth?group=: what waits in each
+// partition. Without a group, what the group that is furthest behind owes. There is
+// no conflation here, so the work is what is pending.
+func (s *Server) depth(x *exchange) (answer, error) {
+	var group *string
+	err := eachParam(x.req.URL.RawQuery, func(name, v string) error {
+		if name != "group" {
+			return noSuchParam()
+		}
+		v = groupOf(v)
+		group = &v
+		return nil
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	ctx, cancel := x.context()
+	defer cancel()
+	got, err := s.engine.Depth(ctx, x.names.queue, group)
+	if err != nil {
+		return answer{}, err
+	}
+	var pending, behind int64
+	for i := range got {
+		pending += got[i].Pending
+		if got[i].Pending > 0 {
+			behind++
+		}
+	}
+	b := []byte(`{"queue":`)
+	b = appendString(b, x.names.queue)
+	b = append(b, `,"group":`...)
+	if group == nil {
+		b = append(b, "null"...)
+	} else {
+		b = appendGroup(b, *group)
+	}
+	b = append(b, `,"pending":`...)
+	b = appendInt(b, pending)
+	b = append(b, `,"partitionsPending":`...)
+	b = appendInt(b, behind)
+	b = append(b, `,"conflation":false,"effectivePending":`...)
+	b = appendInt(b, pending)
+	b = append(b, `,"partitions":[`...)
+	for i := range got {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"partition":`...)
+		b = appendString(b, got[i].Partition)
+		b = append(b, `,"pending":`...)
+		b = append(appendInt(b, got[i].Pending), '}')
+	}
+	return ok(append(b, "]}"...)), nil
 }

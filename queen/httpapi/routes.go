@@ -28,9 +28,10 @@ type route struct {
 type bodyKind int
 
 const (
-	noBody    bodyKind = iota
-	smallBody          // Config.BodyBytesMax
-	largeBody          // Config.PushBytesMax
+	noBody       bodyKind = iota
+	smallBody             // Config.BodyBytesMax
+	largeBody             // Config.PushBytesMax
+	optionalBody          // a small one, or none
 )
 
 type queryKind int
@@ -60,11 +61,29 @@ var routes = []route{
 	{method: "GET", path: "/api/v1/resources/queues/{queue}", safe: true, handle: (*Server).getQueue},
 	{method: "DELETE", path: "/api/v1/resources/queues/{queue}", handle: (*Server).deleteQueue},
 	{method: "GET", path: "/api/v1/resources/queues/{queue}/partitions", safe: true, handle: (*Server).listPartitions},
+	{method: "GET", path: "/api/v1/resources/queues/{queue}/depth", query: ownQuery, safe: true, handle: (*Server).depth},
+	{method: "GET", path: "/api/v1/resources/partitions", query: ownQuery, safe: true, handle: (*Server).allPartitions},
+	{method: "GET", path: "/api/v1/resources/overview", safe: true, handle: (*Server).overview},
+	{method: "GET", path: "/api/v1/resources/namespaces", safe: true, handle: (*Server).namespaces},
+	{method: "GET", path: "/api/v1/resources/tasks", safe: true, handle: (*Server).tasks},
+	{method: "GET", path: "/api/v1/status", safe: true, handle: (*Server).overview},
+	{method: "GET", path: "/api/v1/status/queues", query: ownQuery, safe: true, handle: (*Server).queueTotals},
+	{method: "GET", path: "/api/v1/status/queues/{queue}", safe: true, handle: (*Server).queueStatus},
+	{method: "POST", path: "/api/v1/stats/refresh", body: optionalBody, handle: (*Server).refresh},
+	{method: "GET", path: "/api/v1/messages", query: ownQuery, safe: true, handle: (*Server).browse},
+	{method: "GET", path: "/api/v1/consumer-groups", safe: true, handle: (*Server).listGroups},
+	// Before {group}: a group of that name is listed, and cannot be asked for alone.
+	{method: "GET", path: "/api/v1/consumer-groups/lagging", query: ownQuery, safe: true, handle: (*Server).lagging},
+	{method: "GET", path: "/api/v1/consumer-groups/{group}", safe: true, handle: (*Server).describeGroup},
+	{method: "DELETE", path: "/api/v1/consumer-groups/{group}", query: ownQuery, handle: (*Server).deleteGroup},
+	{method: "DELETE", path: "/api/v1/consumer-groups/{group}/queues/{queue}", query: ownQuery, handle: (*Server).deleteGroup},
+	{method: "POST", path: "/api/v1/consumer-groups/{group}/queues/{queue}/seek", body: smallBody, handle: (*Server).seekGroup},
 	{method: "GET", path: "/api/v1/openapi.json", safe: true, handle: (*Server).openapi},
 	{method: "GET", path: "/health", query: anyQuery, safe: true, handle: (*Server).health},
 	{method: "GET", path: "/livez", query: anyQuery, safe: true, handle: (*Server).livez},
 	{method: "GET", path: "/readyz", query: anyQuery, safe: true, handle: (*Server).readyz},
 	{method: "GET", path: "/status", query: anyQuery, safe: true, handle: (*Server).status},
+	{method: "GET", path: "/metrics", query: anyQuery, safe: true, handle: (*Server).prometheus},
 	{method: "GET", path: "/metrics/prometheus", query: anyQuery, safe: true, handle: (*Server).prometheus},
 }
 
@@ -78,7 +97,7 @@ var paths = func() [][]string {
 }()
 
 // names are the variables of a path, unescaped.
-type names struct{ queue, partition, ns, key string }
+type names struct{ queue, partition, group, ns, key string }
 
 // match finds the row of a request. Where the path is known and the method is
 // not, the problem names the methods that are.
@@ -112,16 +131,30 @@ func match(method, escapedPath string) (*route, names, *problem) {
 	}
 }
 
-// refuseQuery names a parameter that was sent where none is known.
-func refuseQuery(query string) error {
+// eachParam calls set with every parameter behind the path; one that is given
+// twice is refused, and the error of set is put under the parameter's name.
+func eachParam(query string, set func(name, v string) error) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return badRequest("bad_query", "the query is not well escaped")
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		return under(show([]byte(name)), refuse("unknown_parameter", "is not known here"))
+		if len(values[name]) > 1 {
+			return under(show([]byte(name)), refuse("", "is given twice"))
+		}
+		if err := set(name, values[name][0]); err != nil {
+			return under(show([]byte(name)), err)
+		}
 	}
 	return nil
+}
+
+// noSuchParam refuses a parameter.
+func noSuchParam() error { return refuse("unknown_parameter", "is not known here") }
+
+// refuseQuery names a parameter that was sent where none is known.
+func refuseQuery(query string) error {
+	return eachParam(query, func(string, string) error { return noSuchParam() })
 }
 
 func match1(pattern, segments []string, tail bool) (n names, ok bool, err error) {
@@ -146,6 +179,8 @@ func match1(pattern, segments []string, tail bool) (n names, ok bool, err error)
 		switch p {
 		case "{queue}":
 			n.queue = v
+		case "{group}":
+			n.group = groupOf(v)
 		case "{partition}":
 			n.partition = v
 		case "{ns}":

@@ -1,0 +1,200 @@
+package httpapi
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"queenmq/queen"
+)
+
+// overview serves GET /api/v1/resources/overview and /api/v1/status: what there is,
+// counted in the database at this moment.
+func (s *Server) overview(x *exchange) (answer, error) {
+	ctx, cancel := x.context()
+	defer cancel()
+	all, err := s.engine.AllQueues(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	totals, err := s.engine.Totals(ctx, "")
+	if err != nil {
+		return answer{}, err
+	}
+	groups, err := s.engine.GroupLags(ctx, nil, "")
+	if err != nil {
+		return answer{}, err
+	}
+	var partitions, messages, pending int64
+	for i := range totals {
+		partitions += int64(totals[i].Partitions)
+		messages += totals[i].Messages
+		pending += totals[i].Pending
+	}
+	names := make(map[string]bool)
+	for i := range groups {
+		names[groups[i].Group] = true
+	}
+	b := []byte(`{"queues":`)
+	b = appendInt(b, int64(len(totals)))
+	b = append(b, `,"partitions":`...)
+	b = appendInt(b, partitions)
+	b = append(b, `,"namespaces":`...)
+	b = appendInt(b, int64(len(labels(all, namespaceOf))))
+	b = append(b, `,"tasks":`...)
+	b = appendInt(b, int64(len(labels(all, taskOf))))
+	b = append(b, `,"consumerGroups":`...)
+	b = appendInt(b, int64(len(names)))
+	b = append(b, `,"totalMessages":`...)
+	b = appendInt(b, messages)
+	b = append(b, `,"pendingMessages":`...)
+	b = appendInt(b, pending)
+	b = append(b, `,"serverVersion":`...)
+	b = appendString(b, s.cfg.Version)
+	b = append(b, `,"uptime":`...)
+	b = appendInt(b, int64(time.Since(s.started).Seconds()))
+	return ok(append(b, '}')), nil
+}
+
+func namespaceOf(o *queen.QueueOptions) string { return o.Namespace }
+func taskOf(o *queen.QueueOptions) string      { return o.Task }
+
+// label counts what carries one.
+type label struct{ queues, partitions int64 }
+
+func labels(all []queen.Queue, of func(*queen.QueueOptions) string) map[string]label {
+	found := make(map[string]label)
+	for i := range all {
+		if name := of(&all[i].Options); name != "" {
+			l := found[name]
+			l.queues++
+			l.partitions += int64(all[i].Partitions)
+			found[name] = l
+		}
+	}
+	return found
+}
+
+// namespaces serves GET /api/v1/resources/namespaces, by name.
+func (s *Server) namespaces(x *exchange) (answer, error) {
+	return s.labelled(x, "namespace", namespaceOf)
+}
+
+// tasks serves GET /api/v1/resources/tasks, by name.
+func (s *Server) tasks(x *exchange) (answer, error) { return s.labelled(x, "task", taskOf) }
+
+func (s *Server) labelled(x *exchange, what string, of func(*queen.QueueOptions) string) (answer, error) {
+	ctx, cancel := x.context()
+	defer cancel()
+	all, err := s.engine.AllQueues(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	found := labels(all, of)
+	b := []byte(`{"` + what + `s":[`)
+	for i, name := range slices.Sorted(maps.Keys(found)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"`+what+`":`...)
+		b = appendString(b, name)
+		b = append(b, `,"queues":`...)
+		b = appendInt(b, found[name].queues)
+		b = append(b, `,"partitions":`...)
+		b = appendInt(b, found[name].partitions)
+		b = append(b, '}')
+	}
+	return ok(append(b, "]}"...)), nil
+}
+
+// queueTotals serves GET /api/v1/status/queues?search=&limit=&offset=, by name.
+func (s *Server) queueTotals(x *exchange) (answer, error) {
+	search, limit, offset, err := listParams(x.req.URL.RawQuery)
+	if err != nil {
+		return answer{}, err
+	}
+	ctx, cancel := x.context()
+	defer cancel()
+	totals, err := s.engine.Totals(ctx, "")
+	if err != nil {
+		return answer{}, err
+	}
+	b := []byte(`{"queues":[`)
+	total, shown := 0, 0
+	for i := range totals {
+		if !strings.Contains(totals[i].Queue, search) {
+			continue
+		}
+		if total++; total <= offset || shown == limit {
+			continue
+		}
+		if shown++; shown > 1 {
+			b = append(b, ',')
+		}
+		b = append(b, '{')
+		b = appendTotals(b, &totals[i])
+		b = append(b, '}')
+	}
+	b = append(b, `],"total":`...)
+	return ok(append(appendInt(b, int64(total)), '}')), nil
+}
+
+func appendTotals(b []byte, t *queen.QueueTotals) []byte {
+	b = append(b, `"name":`...)
+	b = appendString(b, t.Queue)
+	b = append(b, `,"partitions":`...)
+	b = appendInt(b, int64(t.Partitions))
+	b = append(b, `,"consumerGroups":`...)
+	b = appendInt(b, int64(t.Groups))
+	b = append(b, `,"totalMessages":`...)
+	b = appendInt(b, t.Messages)
+	b = append(b, `,"pendingMessages":`...)
+	return appendInt(b, t.Pending)
+}
+
+// queueStatus serves GET /api/v1/status/queues/{queue}: its totals, and the groups
+// that read it.
+func (s *Server) queueStatus(x *exchange) (answer, error) {
+	ctx, cancel := x.context()
+	defer cancel()
+	totals, err := s.engine.Totals(ctx, x.names.queue)
+	if err != nil {
+		return answer{}, err
+	}
+	if len(totals) == 0 { // deleted this moment
+		return answer{}, queen.ErrUnknownQueue
+	}
+	groups, err := s.engine.GroupLags(ctx, nil, x.names.queue)
+	if err != nil {
+		return answer{}, err
+	}
+	b := []byte("{")
+	b = appendTotals(b, &totals[0])
+	b = append(b, `,"groups":[`...)
+	for i := range groups {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendGroupLag(b, &groups[i])
+	}
+	return ok(append(b, "]}"...)), nil
+}
+
+// refresh serves POST /api/v1/stats/refresh, which has nothing to do: what this
+// door answers is counted when it is asked for.
+func (s *Server) refresh(x *exchange) (answer, error) {
+	if len(x.body) > 0 {
+		r, err := x.jsonBody()
+		if err == nil {
+			err = r.object(func([]byte) error { return unknownName(r) })
+		}
+		if err == nil {
+			err = r.end()
+		}
+		if err != nil {
+			return answer{}, err
+		}
+	}
+	return ok([]byte(`{"success":true}`)), nil
+}
