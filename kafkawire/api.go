@@ -81,6 +81,8 @@ func table(cfg Config) []api {
 		{key: 44, advertised: 0, min: 0, max: 1, bytesMax: small, expands: expandsMax, handle: (*conn).incrementalAlterConfigs},
 		{key: 47, advertised: 0, min: 0, max: 0, bytesMax: medium, expands: expandsMax, handle: (*conn).offsetDelete},
 		{key: 60, advertised: 0, min: 0, max: 2, bytesMax: tiny, expands: expandsMax, handle: (*conn).describeCluster},
+		{key: 68, advertised: 0, min: 0, max: 1, bytesMax: small, expands: expandsMax, lasting: true, handle: (*conn).consumerGroupHeartbeat},
+		{key: 69, advertised: 0, min: 0, max: 1, bytesMax: tiny, expands: expandsMax, handle: (*conn).consumerGroupDescribe},
 	}
 	for i := range rows {
 		rows[i].name = kmsg.NameForKey(rows[i].key)

@@ -172,6 +172,11 @@ func fill(d *door, req kmsg.Request) {
 		r.Topics = []kmsg.OffsetForLeaderEpochRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetForLeaderEpochRequestTopicPartition{{CurrentLeaderEpoch: -1, LeaderEpoch: 7}}}}
 	case *kmsg.DescribeClusterRequest:
 		r.EndpointType = 1
+	case *kmsg.ConsumerGroupHeartbeatRequest:
+		r.Group, r.MemberID, r.RebalanceTimeoutMillis = "g", "m", 60_000
+		r.SubscribedTopicNames, r.Topics = []string{"t"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+	case *kmsg.ConsumerGroupDescribeRequest:
+		r.Groups = []string{"g"}
 	}
 }
 
@@ -191,7 +196,7 @@ func TestRequestsNotServedCloseTheConnection(t *testing.T) {
 	}
 	f(4, 0, "LeaderAndIsr is controller traffic")
 	f(24, 0, "transactions are not served")
-	f(68, 0, "the new group protocol is not served")
+	f(76, 0, "share groups are not served")
 	f(71, 0, "telemetry is not served")
 	f(9999, 0, "no such key")
 	f(-1, 0, "no such key")

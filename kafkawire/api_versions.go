@@ -13,7 +13,7 @@ import (
 // apiVersions answers ApiVersions (18) v0–5 from the table. A version of the
 // future is answered in v0 with error 35 and the whole table, so that the client
 // can come down (KIP-511). v5 clients may say which broker they mean to reach
-// (KIP-1242). No features are advertised, since none is served.
+// (KIP-1242). From v3 it tells of features.
 func (c *conn) apiVersions(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.ApiVersionsRequest)
 	if req.Version > r.api.max {
@@ -38,7 +38,34 @@ func (c *conn) apiVersions(_ context.Context, r *request) (kmsg.Response, error)
 		return resp, nil
 	}
 	resp.ApiKeys = c.srv.advertised()
+	tellFeatures(resp)
 	return resp, nil
+}
+
+// features are those that work, each at one level that cannot be altered, by
+// name. Clients read from them what a broker of this cluster will accept.
+var features = []struct {
+	name  string
+	level int16
+}{
+	{"group.version", 1}, // KIP-848
+}
+
+// tellFeatures fills in the features (KIP-584). A supported range that starts at
+// 0 is told from v4, as older Java clients reject it (KAFKA-17011). They do not
+// change, so their epoch is 0 for ever.
+func tellFeatures(resp *kmsg.ApiVersionsResponse) {
+	resp.FinalizedFeaturesEpoch = 0
+	for _, f := range features {
+		if resp.Version >= 4 {
+			s := kmsg.NewApiVersionsResponseSupportedFeature()
+			s.Name, s.MinVersion, s.MaxVersion = f.name, 0, f.level
+			resp.SupportedFeatures = append(resp.SupportedFeatures, s)
+		}
+		l := kmsg.NewApiVersionsResponseFinalizedFeature()
+		l.Name, l.MinVersionLevel, l.MaxVersionLevel = f.name, f.level, f.level
+		resp.FinalizedFeatures = append(resp.FinalizedFeatures, l)
+	}
 }
 
 // softwareName is the form of a client's name and version (KIP-511).

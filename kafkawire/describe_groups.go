@@ -17,11 +17,14 @@ const groupGone = "Dead"
 // errNoGroup is the door's own: the room does not know who is in a group.
 var errNoGroup = errors.New("no such group")
 
+var errConsumerGroup = errors.New("the group uses the consumer protocol")
+
 // describeGroups answers DescribeGroups (15) v0–6. A group nobody is in exists
 // while it has positions. One that does not exist is Dead, from v6 with an error
 // (KIP-1043). Metadata and assignments are shown while the group is stable. A
 // name given several times is described once, which bounds the reply by what the
-// groups hold.
+// groups hold. A group of the consumer protocol is described by
+// ConsumerGroupDescribe and does not exist here.
 func (c *conn) describeGroups(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.DescribeGroupsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
@@ -36,8 +39,13 @@ func (c *conn) describeGroups(ctx context.Context, r *request) (kmsg.Response, e
 		g := kmsg.NewDescribeGroupsResponseGroup()
 		g.Group = name
 		g.AuthorizedOperations = operations(req.IncludeAuthorizedOperations, groupOperations)
-		if g.ErrorCode = c.guard(name); g.ErrorCode == codeNone && !c.srv.groups.describe(name, &g) {
-			c.describeEmpty(ctx, r, &g)
+		if g.ErrorCode = c.guard(name); g.ErrorCode == codeNone {
+			switch c.srv.groups.describe(name, &g) {
+			case hasNoMembers:
+				c.describeEmpty(ctx, r, &g)
+			case usesConsumerProtocol:
+				describeGone(r, &g, errConsumerGroup)
+			}
 		}
 		resp.Groups = append(resp.Groups, g)
 	}
@@ -53,23 +61,37 @@ func (c *conn) describeEmpty(ctx context.Context, r *request, g *kmsg.DescribeGr
 	case len(cursors) > 0:
 		g.State = groupEmpty.String()
 	default:
-		g.State = groupGone
-		if r.version >= 6 {
-			g.ErrorCode, g.ErrorMessage = codeGroupIDNotFound, message(errNoGroup)
-		}
+		describeGone(r, g, errNoGroup)
 	}
 }
 
-// describe fills in a group that has members; false if it has none.
-func (s *groups) describe(name string, d *kmsg.DescribeGroupsResponseGroup) bool {
+func describeGone(r *request, g *kmsg.DescribeGroupsResponseGroup, why error) {
+	g.State = groupGone
+	if r.version >= 6 {
+		g.ErrorCode, g.ErrorMessage = codeGroupIDNotFound, message(why)
+	}
+}
+
+// What describe found.
+const (
+	hasNoMembers = iota
+	hasMembers
+	usesConsumerProtocol
+)
+
+// describe fills in a classic group that has members.
+func (s *groups) describe(name string, d *kmsg.DescribeGroupsResponseGroup) int {
 	l := s.find(name, false)
 	if l == nil {
-		return false
+		return hasNoMembers
 	}
 	defer l.mu.Unlock()
+	if l.consumer != nil {
+		return usesConsumerProtocol
+	}
 	g := l.group
 	if len(g.members) == 0 {
-		return false
+		return hasNoMembers
 	}
 	d.State, d.ProtocolType = g.state.String(), g.protocolType
 	if g.state == groupStable {
@@ -84,5 +106,5 @@ func (s *groups) describe(name string, d *kmsg.DescribeGroupsResponseGroup) bool
 		}
 		d.Members = append(d.Members, rm)
 	}
-	return true
+	return hasMembers
 }

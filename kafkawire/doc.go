@@ -33,9 +33,12 @@
 //	list_offsets.go (2)  leader_epoch.go (23)
 //	topics.go (19, 20)  partitions.go (21, 37)  topic_names.go  topic_configs.go (the table)  configs.go (32, 33, 44)
 //	find_coordinator.go (10)  offsets.go (8, 9)
-//	group.go group_join.go group_member.go  a consumer group, as a pure value
-//	groups.go            the groups there are, their callers and their clock
+//	group.go group_join.go group_member.go  a classic group, as a pure value
+//	consumer_group.go …_reconcile.go …_member.go …_assign.go  one of KIP-848, as a pure value
+//	partition_set.go topic_image.go  what it is about: sets of partitions, the topics there are
+//	groups.go consumer_groups.go     the groups there are, their callers and their clock
 //	membership.go (11–14)  describe_groups.go (15)  list_groups.go (16, 42, 47)
+//	consumer_group_heartbeat.go (68)  consumer_group_describe.go (69)
 //
 // # What is not served, and why
 //
@@ -46,9 +49,8 @@
 //
 //   - Transactions (24–28, transactional ids and batches): refused with 53, which
 //     every client takes as final. They are planned.
-//   - The group protocol of KIP-848 (68, 69), share groups (76–79) and streams
-//     groups (88, 89): clients fall back to the classic protocol, or were not
-//     asked to use anything else.
+//   - Share groups (76–79) and streams groups (88, 89): clients were not asked to
+//     use anything else, or fall back to groups of consumers.
 //   - ListOffsets 0, Fetch 0–3, Produce 0–2, OffsetForLeaderEpoch 0–1: their
 //     answers would need formats that nothing stores any more.
 //   - Telemetry (71, 72): clients skip it where it is not offered.

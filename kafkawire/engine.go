@@ -16,6 +16,9 @@ type Engine interface {
 	// answered from the database, never from memory, with ErrUnknownQueue or
 	// ErrUnknownQueueID.
 	Queues(ctx context.Context, refs []queen.QueueRef) ([]QueueAnswer, error)
+	// CatalogVersion is another number when queues or their partitions have
+	// changed, as far as this broker has heard; it answers from memory.
+	CatalogVersion() int64
 	// AllQueues lists every queue, ordered by name.
 	AllQueues(ctx context.Context) ([]queen.Queue, error)
 	CreateQueue(ctx context.Context, q queen.NewQueue) (queen.Queue, error)

@@ -57,8 +57,13 @@ const (
 	codeInvalidTimestamp         int16 = 32
 	codeUnknownTopicID           int16 = 100
 	codeFetchSessionTopicID      int16 = 106
+	codeFencedMemberEpoch        int16 = 110
+	codeUnreleasedInstanceID     int16 = 111
+	codeUnsupportedAssignor      int16 = 112
+	codeStaleMemberEpoch         int16 = 113
 	codeMismatchedEndpointType   int16 = 114
 	codeUnsupportedEndpointType  int16 = 115
+	codeInvalidRegularExpression int16 = 128
 	codeRebootstrapRequired      int16 = 129
 	codeUnknownServerError       int16 = -1
 )

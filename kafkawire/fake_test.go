@@ -25,6 +25,7 @@ type fake struct {
 	changed   chan struct{} // closed and replaced at every append
 	queues    map[string]*fakeQueue
 	lastID    int64
+	version   int64
 	producers int64
 	cursors   map[string]map[string]queen.Cursor // group, then queue id and partition number
 	fail      error                              // what every call answers while set
@@ -158,6 +159,12 @@ func (f *fake) log(p queen.PartitionRef) (*fakeLog, error) {
 	return q.logs[p.Number], nil
 }
 
+func (f *fake) CatalogVersion() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.version
+}
+
 func (f *fake) AllQueues(ctx context.Context) ([]queen.Queue, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,6 +200,7 @@ func (f *fake) CreateQueue(ctx context.Context, n queen.NewQueue) (queen.Queue, 
 		q.logs = append(q.logs, &fakeLog{producers: make(map[int64]*fakeProducer)})
 	}
 	f.queues[n.Name] = q
+	f.version++
 	return q.Queue, nil
 }
 
@@ -231,6 +239,7 @@ func (f *fake) DeleteQueue(ctx context.Context, ref queen.QueueRef) (queen.Queue
 		return queen.Queue{}, err
 	}
 	delete(f.queues, q.Name)
+	f.version++
 	return q.Queue, nil
 }
 
@@ -545,6 +554,7 @@ func (f *fake) AddPartitions(ctx context.Context, name string, count int, valida
 	if count <= q.Partitions {
 		return queen.Queue{}, queen.ErrInvalidPartitions
 	}
+	f.version++
 	for !validate && q.Partitions < count {
 		q.Partitions++
 		q.logs = append(q.logs, &fakeLog{producers: make(map[int64]*fakeProducer)})

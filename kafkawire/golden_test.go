@@ -161,6 +161,7 @@ func TestConversations(t *testing.T) {
 	dir := filepath.Join("testdata", "wire")
 	if *update {
 		writeSmallest(t, dir)
+		writeRebalance(t, dir)
 	}
 	paths, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil || len(paths) == 0 {
@@ -182,6 +183,38 @@ func TestConversations(t *testing.T) {
 			}
 		})
 	}
+}
+
+// writeRebalance makes a conversation in which a member of a consumer group lets
+// go of a partition to another one.
+func writeRebalance(t *testing.T, dir string) {
+	t.Helper()
+	topic := (&door{t: t, fake: newFake()}).fake.topic("t", 2).TopicID
+	beat := func(member string, epoch int32, owned ...int32) *kmsg.ConsumerGroupHeartbeatRequest {
+		r := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+		r.Version, r.Group, r.MemberID, r.MemberEpoch = 1, "g", member, epoch
+		r.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+		if epoch == 0 {
+			r.RebalanceTimeoutMillis, r.SubscribedTopicNames = 60_000, []string{"t"}
+		}
+		if len(owned) > 0 {
+			r.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{{TopicID: topic, Partitions: owned}}
+		}
+		return r
+	}
+	describe := kmsg.NewPtrConsumerGroupDescribeRequest()
+	describe.Version, describe.Groups, describe.IncludeAuthorizedOperations = 1, []string{"g", "other"}, true
+	c := &conversation{
+		path:  filepath.Join(dir, "consumer-group-rebalance.txt"),
+		intro: []string{"# two members of a consumer group, made by kmsg v1.15.1", "topic t 2"},
+	}
+	for i, req := range []kmsg.Request{
+		beat("m1", 0), beat("m2", 0), beat("m1", 1, 0, 1), describe,
+		beat("m1", 1, 0), beat("m2", 2), beat("m1", 3, 0), beat("m1", -1), beat("m2", 2, 1), beat("m2", -1), describe,
+	} {
+		c.frames = append(c.frames, kmsg.NewRequestFormatter(kmsg.FormatterClientID("golden")).AppendRequest(nil, req, int32(i+1)))
+	}
+	c.write(t, make([][]byte, len(c.frames)))
 }
 
 // writeSmallest makes one conversation for each request in its lowest and its

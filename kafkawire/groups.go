@@ -37,6 +37,18 @@ type GroupConfig struct {
 	// SessionMin and SessionMax are the session timeouts accepted; another is
 	// answered INVALID_SESSION_TIMEOUT; default 6 s and 30 min.
 	SessionMin, SessionMax time.Duration
+	// ConsumerHeartbeat is how often members of the consumer protocol (KIP-848) are
+	// told to send heartbeats (Kafka: group.consumer.heartbeat.interval.ms); default 5 s.
+	ConsumerHeartbeat time.Duration
+	// ConsumerSession is how long such a member lives without one (Kafka:
+	// group.consumer.session.timeout.ms); default 45 s.
+	ConsumerSession time.Duration
+	// RegexesMax bounds the different regular expressions a consumer group
+	// subscribes to; one more is answered INVALID_REQUEST; default 100.
+	RegexesMax int
+	// EmptyKeep is how long a consumer group is known after its last member went,
+	// if it is one of few, a tenth of GroupsMax; default 10 min.
+	EmptyKeep time.Duration
 	// OffsetMetadataBytesMax bounds the text stored with an offset; a longer one
 	// is answered OFFSET_METADATA_TOO_LARGE; default 4,096.
 	OffsetMetadataBytesMax int
@@ -61,6 +73,10 @@ func (c GroupConfig) withDefaults() GroupConfig {
 	wait(&c.NewcomerWait, 5*time.Minute)
 	wait(&c.SessionMin, 6*time.Second)
 	wait(&c.SessionMax, 30*time.Minute)
+	wait(&c.ConsumerHeartbeat, 5*time.Second)
+	wait(&c.ConsumerSession, 45*time.Second)
+	number(&c.RegexesMax, 100)
+	wait(&c.EmptyKeep, 10*time.Minute)
 	number(&c.OffsetMetadataBytesMax, 4096)
 	return c
 }
@@ -80,6 +96,10 @@ func (c GroupConfig) validate() error {
 		{"NewcomerWait", int64(c.NewcomerWait), int64(time.Second)},
 		{"SessionMin", int64(c.SessionMin), int64(time.Millisecond)},
 		{"SessionMax", int64(c.SessionMax), int64(c.SessionMin)},
+		{"ConsumerHeartbeat", int64(c.ConsumerHeartbeat), int64(time.Millisecond)},
+		{"ConsumerSession", int64(c.ConsumerSession), int64(c.ConsumerHeartbeat) + 1},
+		{"RegexesMax", int64(c.RegexesMax), 1},
+		{"EmptyKeep", int64(c.EmptyKeep), 1},
 		{"OffsetMetadataBytesMax", int64(c.OffsetMetadataBytesMax), 1},
 	} {
 		if f.v < f.low {
@@ -89,7 +109,15 @@ func (c GroupConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// limits is what a single group has to know.
+// consumerLimits is what a single group of the consumer protocol has to know.
+func (c GroupConfig) consumerLimits() consumerLimits {
+	return consumerLimits{
+		membersMax: c.MembersMax, bytesMax: c.GroupBytesMax, regexesMax: c.RegexesMax,
+		session: c.ConsumerSession, emptyKeep: c.EmptyKeep,
+	}
+}
+
+// limits is what a single classic group has to know.
 func (c GroupConfig) limits() groupLimits {
 	return groupLimits{
 		membersMax: c.MembersMax, pendingMax: c.PendingMax, bytesMax: c.GroupBytesMax,
@@ -120,20 +148,23 @@ type groups struct {
 	byName map[string]*liveGroup
 	alarms alarms
 	bytes  int // of all groups
+	kept   int // consumer groups that nobody is in
 }
 
 // liveGroup is a group with what its callers wait on.
 type liveGroup struct {
 	name string // immutable
 
-	mu      sync.Mutex
-	group   *group
-	gone    bool // no longer in groups: look again
-	tickets ticket
-	waiting map[ticket]chan<- groupAnswer // each with room for its one answer
+	mu       sync.Mutex
+	group    *group         // a classic group, or
+	consumer *consumerGroup // one of the consumer protocol
+	gone     bool           // no longer in groups: look again
+	tickets  ticket
+	waiting  map[ticket]chan<- groupAnswer // each with room for its one answer
 
 	// Guarded by groups.mu:
 	bytes int       // counted in groups.bytes
+	empty bool      // counted in groups.kept
 	alarm time.Time // when tick is due, if at ≥ 0
 	at    int       // index in alarms, −1 when not there
 }
@@ -199,7 +230,7 @@ func (s *groups) ring(now time.Time) time.Duration {
 		s.mu.Unlock()
 		l.mu.Lock()
 		if !l.gone {
-			l.deliver(l.group.tick(now))
+			l.tick(now)
 			s.settle(l)
 		}
 		l.mu.Unlock()
@@ -210,7 +241,7 @@ func (s *groups) ring(now time.Time) time.Duration {
 func (s *groups) forget() {
 	s.mu.Lock()
 	all := s.byName
-	s.byName, s.alarms, s.bytes = map[string]*liveGroup{}, nil, 0
+	s.byName, s.alarms, s.bytes, s.kept = map[string]*liveGroup{}, nil, 0, 0
 	s.mu.Unlock()
 	for _, l := range all {
 		l.mu.Lock()
@@ -251,15 +282,23 @@ func (s *groups) find(name string, create bool) *liveGroup {
 // settle takes note of what changed in l, whose mu is held: bytes, the next
 // alarm, or that there is nothing left to keep.
 func (s *groups) settle(l *liveGroup) {
-	next := l.group.next()
+	next := l.next()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byName[l.name] != l { // forgotten meanwhile
 		return
 	}
-	s.bytes += l.group.bytes - l.bytes
-	l.bytes = l.group.bytes
-	if l.group.forgettable() {
+	size := l.size()
+	s.bytes += size - l.bytes
+	l.bytes = size
+	if l.empty {
+		s.kept--
+	}
+	l.empty = l.kept() && !l.forgettable() && s.kept < s.cfg.GroupsMax/10
+	if l.empty {
+		s.kept++
+	}
+	if l.forgettable() || l.kept() && !l.empty {
 		l.gone = true
 		delete(s.byName, l.name)
 		if l.at >= 0 {
@@ -299,13 +338,22 @@ func (l *liveGroup) deliver(due []groupAnswer) {
 
 // wait lets f act on the named group with a ticket, and waits for its answer or
 // the end of ctx. A caller that goes away is not seen by the group, as in Kafka.
-// With create a missing group is made; else the answer is UNKNOWN_MEMBER_ID.
-func (s *groups) wait(ctx context.Context, name string, create bool, f func(g *group, now time.Time, t ticket) []groupAnswer) (groupAnswer, error) {
+// With create a missing group is made; else the answer is UNKNOWN_MEMBER_ID. Who
+// joins a consumer group with members in it is refused.
+func (s *groups) wait(ctx context.Context, name string, joins, create bool, f func(g *group, now time.Time, t ticket) []groupAnswer) (groupAnswer, error) {
 	l := s.find(name, create)
 	if l == nil {
 		code := codeUnknownMemberID
 		if create {
 			code = codeCoordinatorNotAvailable
+		}
+		return groupAnswer{code: code, assignment: []byte{}}, nil
+	}
+	if !s.classic(l, joins) {
+		l.mu.Unlock()
+		code := codeUnknownMemberID
+		if joins {
+			code = codeInconsistentProtocol
 		}
 		return groupAnswer{code: code, assignment: []byte{}}, nil
 	}
@@ -331,7 +379,7 @@ func (s *groups) join(ctx context.Context, name string, r joinRequest) (groupAns
 	if full {
 		return groupAnswer{code: codeCoordinatorNotAvailable, memberID: r.memberID}, nil
 	}
-	a, err := s.wait(ctx, name, r.memberID == "", func(g *group, now time.Time, t ticket) []groupAnswer {
+	a, err := s.wait(ctx, name, true, r.memberID == "", func(g *group, now time.Time, t ticket) []groupAnswer {
 		return g.join(now, t, r)
 	})
 	if a.code != 0 && a.memberID == "" {
@@ -342,7 +390,7 @@ func (s *groups) join(ctx context.Context, name string, r joinRequest) (groupAns
 
 // sync is SyncGroup.
 func (s *groups) sync(ctx context.Context, name string, r syncRequest) (groupAnswer, error) {
-	return s.wait(ctx, name, false, func(g *group, now time.Time, t ticket) []groupAnswer {
+	return s.wait(ctx, name, false, false, func(g *group, now time.Time, t ticket) []groupAnswer {
 		return g.sync(now, t, r)
 	})
 }
@@ -354,6 +402,9 @@ func (s *groups) heartbeat(name, memberID, instance string, generation int32) in
 		return codeUnknownMemberID
 	}
 	defer l.mu.Unlock()
+	if l.consumer != nil {
+		return codeUnknownMemberID
+	}
 	return l.group.heartbeat(time.Now(), memberID, instance, generation)
 }
 
@@ -368,6 +419,14 @@ func (s *groups) leave(name string, who []leaver) []int16 {
 		return codes
 	}
 	defer l.mu.Unlock()
+	if l.consumer != nil {
+		codes := make([]int16, len(who))
+		for i, w := range who {
+			codes[i] = l.consumer.evict(time.Now(), w)
+		}
+		s.settle(l)
+		return codes
+	}
 	codes, due := l.group.leave(time.Now(), who)
 	l.deliver(due)
 	s.settle(l)
@@ -375,17 +434,21 @@ func (s *groups) leave(name string, who []leaver) []int16 {
 }
 
 // commit says whether a commit may be stored. A group that is not here has no
-// members; if the committer has an id of our making, it had some before this
-// broker became coordinator.
-func (s *groups) commit(name, memberID, instance string, generation int32, version int16) int16 {
+// members; if the committer has an id of our making, or of the form that members
+// of consumer groups have, it had some before this broker became coordinator.
+// refs lists the partitions, given the topics there are; only few commits need it.
+func (s *groups) commit(name, memberID, instance string, generation int32, version int16, refs func(*topicImage) []topicPartition) int16 {
 	l := s.find(name, false)
 	switch {
+	case l != nil && l.consumer != nil:
+		defer l.mu.Unlock()
+		return l.consumer.commit(memberID, generation, version, func() []topicPartition { return refs(l.consumer.image) })
 	case l != nil:
 		defer l.mu.Unlock()
 		return l.group.commit(time.Now(), memberID, instance, generation)
 	case generation < 0:
 		return codeNone
-	case mintedMemberID(memberID):
+	case mintedMemberID(memberID) || version >= 9 && madeMemberID(memberID):
 		return codeUnknownMemberID
 	case version >= 9:
 		return codeGroupIDNotFound

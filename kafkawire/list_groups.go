@@ -2,6 +2,7 @@ package kafkawire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,12 +12,15 @@ import (
 	"queenmq/queen"
 )
 
-// groupClassic is the type of every group here; there is no other protocol yet.
-const groupClassic = "classic"
+// The types of groups, by their protocol.
+const (
+	groupClassic  = "classic"
+	groupConsumer = "consumer"
+)
 
 // listGroups answers ListGroups (16) v0–5: the groups this broker coordinates,
 // with members or with positions. The filters of v4 and v5 do not mind case. A
-// group without members has no protocol type: nothing is kept of those it had.
+// classic group without members has no protocol type: nothing is kept of those it had.
 func (c *conn) listGroups(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.ListGroupsRequest)
 	resp := req.ResponseKind().(*kmsg.ListGroupsResponse)
@@ -33,18 +37,18 @@ func (c *conn) listGroups(ctx context.Context, r *request) (kmsg.Response, error
 	listed := c.srv.groups.list()
 	for _, name := range names {
 		if _, ok := listed[name]; !ok {
-			listed[name] = listedGroup{state: groupEmpty.String()}
+			listed[name] = listedGroup{state: groupEmpty.String(), kind: groupClassic}
 		}
 	}
 	has := func(filter []string, v string) bool {
 		return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, v) })
 	}
 	for name, g := range listed {
-		if !has(req.StatesFilter, g.state) || !has(req.TypesFilter, groupClassic) {
+		if !has(req.StatesFilter, g.state) || !has(req.TypesFilter, g.kind) {
 			continue
 		}
 		rg := kmsg.NewListGroupsResponseGroup()
-		rg.Group, rg.ProtocolType, rg.GroupState, rg.GroupType = name, g.protocolType, g.state, groupClassic
+		rg.Group, rg.ProtocolType, rg.GroupState, rg.GroupType = name, g.protocolType, g.state, g.kind
 		resp.Groups = append(resp.Groups, rg)
 	}
 	slices.SortFunc(resp.Groups, func(a, b kmsg.ListGroupsResponseGroup) int { return strings.Compare(a.Group, b.Group) })
@@ -52,9 +56,9 @@ func (c *conn) listGroups(ctx context.Context, r *request) (kmsg.Response, error
 }
 
 // listedGroup is what ListGroups tells of a group.
-type listedGroup struct{ state, protocolType string }
+type listedGroup struct{ state, protocolType, kind string }
 
-// list tells the groups that have members.
+// list tells the groups that have members, and consumer groups that had some.
 func (s *groups) list() map[string]listedGroup {
 	s.mu.Lock()
 	all := make([]*liveGroup, 0, len(s.byName))
@@ -65,8 +69,12 @@ func (s *groups) list() map[string]listedGroup {
 	out := make(map[string]listedGroup, len(all))
 	for _, l := range all {
 		l.mu.Lock()
-		if !l.gone && len(l.group.members) > 0 {
-			out[l.name] = listedGroup{state: l.group.state.String(), protocolType: l.group.protocolType}
+		switch {
+		case l.gone:
+		case l.consumer != nil:
+			out[l.name] = listedGroup{l.consumer.state(), consumerProtocol, groupConsumer}
+		case len(l.group.members) > 0:
+			out[l.name] = listedGroup{l.group.state.String(), l.group.protocolType, groupClassic}
 		}
 		l.mu.Unlock()
 	}
@@ -81,6 +89,13 @@ func (s *groups) subscriptions(name string) (topics map[string]bool, known, empt
 		return nil, true, true
 	}
 	defer l.mu.Unlock()
+	if l.consumer != nil {
+		topics = make(map[string]bool)
+		for id := range l.consumer.topics {
+			topics[l.consumer.image.names[id]] = true
+		}
+		return topics, true, len(l.consumer.members) == 0
+	}
 	if len(l.group.members) == 0 {
 		return nil, true, true
 	}
@@ -137,7 +152,14 @@ func (c *conn) deleteGroup(ctx context.Context, name string) error {
 	if _, _, empty := c.srv.groups.subscriptions(name); !empty {
 		return fmt.Errorf("%w: %q has members", queen.ErrGroupNotEmpty, name)
 	}
-	return c.srv.engine.DeleteGroup(ctx, name)
+	err := c.srv.engine.DeleteGroup(ctx, name)
+	if err != nil && !errors.Is(err, queen.ErrUnknownGroup) {
+		return err
+	}
+	if c.srv.groups.dropEmpty(name) {
+		return nil
+	}
+	return err
 }
 
 // offsetDelete answers OffsetDelete (47) v0. A consumer group may have members,

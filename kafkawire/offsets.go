@@ -3,6 +3,7 @@ package kafkawire
 import (
 	"context"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"queenmq/queen"
@@ -17,7 +18,8 @@ func (c *conn) offsetCommit(ctx context.Context, r *request) (kmsg.Response, err
 	resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
 	refuse := c.guard(req.Group)
 	if refuse == codeNone {
-		refuse = c.srv.groups.commit(req.Group, req.MemberID, text(req.InstanceID), req.Generation, req.Version)
+		refuse = c.srv.groups.commit(req.Group, req.MemberID, text(req.InstanceID), req.Generation, req.Version,
+			func(image *topicImage) []topicPartition { return refsOfCommit(req, image) })
 	}
 	var cursors []queen.Cursor
 	stored := map[queen.PartitionRef]int{} // index in cursors; a partition named twice: the last counts
@@ -68,6 +70,22 @@ func (c *conn) offsetCommit(ctx context.Context, r *request) (kmsg.Response, err
 		}
 	}
 	return resp, nil
+}
+
+// refsOfCommit lists the partitions of a commit; a topic that is not in the image
+// has no id.
+func refsOfCommit(req *kmsg.OffsetCommitRequest, image *topicImage) []topicPartition {
+	var ps []topicPartition
+	for _, t := range req.Topics {
+		id := uuid.UUID(t.TopicID)
+		if req.Version < 10 {
+			id = image.byName[t.Topic].id
+		}
+		for _, p := range t.Partitions {
+			ps = append(ps, topicPartition{id, p.Partition})
+		}
+	}
+	return ps
 }
 
 // checkCommit says what is wrong with one position by itself.
@@ -144,6 +162,9 @@ func lower(resp *kmsg.OffsetFetchResponse, g kmsg.OffsetFetchResponseGroup) {
 // fetchGroup answers for one group.
 func (c *conn) fetchGroup(ctx context.Context, r *request, g kmsg.OffsetFetchRequestGroup, rg *kmsg.OffsetFetchResponseGroup) {
 	code := c.guard(g.Group)
+	if code == codeNone && r.version >= 9 {
+		code = c.srv.groups.fetch(g.Group, g.MemberID, g.MemberEpoch)
+	}
 	var cursors []queen.Cursor
 	if code == codeNone && (g.Topics == nil || len(g.Topics) > 0) {
 		var err error

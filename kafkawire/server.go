@@ -158,6 +158,7 @@ type Server struct {
 	hidden    hiddenNames
 	sessions  *sessionCache
 	groups    *groups
+	images    *topicImages
 
 	ctx  context.Context // ends with New's context or at the deadline of Shutdown: everything ends at once
 	kill context.CancelFunc
@@ -184,6 +185,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		apis:      make(map[int16]*api),
 		room:      newRoom(cfg.InFlightBytesMax),
 		noise:     newSampler(10, time.Minute),
+		images:    newTopicImages(cfg.Engine, cfg.PartitionsMax),
 		sessions:  newSessionCache(cfg.SessionsMax, cfg.SessionPartitionsMax),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),

@@ -24,9 +24,10 @@ type catalog struct {
 	byTopic    map[uuid.UUID]*queue
 	partitions int // cached: the sum of what each queue counts for
 
-	loading sync.Mutex // one load at a time: a crowd asking for one new name costs one statement
-	version int64      // catalog version last seen; owned by refresh
-	epoch   int32      // incarnation it was seen in; owned by refresh
+	loading sync.Mutex   // one load at a time: a crowd asking for one new name costs one statement
+	version int64        // catalog version last seen; owned by refresh
+	epoch   int32        // incarnation it was seen in; owned by refresh
+	seen    atomic.Int64 // both of them, for others to compare
 }
 
 // queue is a cached queue.
@@ -353,6 +354,7 @@ func (c *catalog) refresh(ctx context.Context) error {
 		}
 	}
 	c.version, c.epoch = v, epoch
+	c.seen.Store(int64(epoch)<<40 | v)
 	return nil
 }
 

@@ -25,6 +25,11 @@ func (e *Engine) Queues(ctx context.Context, refs []QueueRef) ([]QueueAnswer, er
 	return out, nil
 }
 
+// CatalogVersion is another number when queues or their partitions have changed,
+// by whatever broker, about a second after they did. It answers from memory; that
+// one number is larger than another says nothing.
+func (e *Engine) CatalogVersion() int64 { return e.catalog.seen.Load() }
+
 // AllQueues lists every queue, ordered by name.
 func (e *Engine) AllQueues(ctx context.Context) ([]Queue, error) {
 	rows, err := e.db.AllQueues(ctx)

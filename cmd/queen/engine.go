@@ -65,6 +65,10 @@ func (b *broker) openDoors(ctx context.Context, e *queen.Engine, kafkaListener, 
 		AutoCreate:        b.flags.KafkaAutoCreate,
 		DefaultPartitions: b.flags.KafkaDefaultPartitions,
 		PartitionsMax:     b.flags.KafkaMaxPartitions,
+		Groups: kafkawire.GroupConfig{
+			ConsumerHeartbeat: b.flags.KafkaGroupHeartbeat,
+			ConsumerSession:   b.flags.KafkaGroupSession,
+		},
 	})
 	if err != nil {
 		return err

@@ -90,6 +90,8 @@ func TestUsageErrorsNameTheMistake(t *testing.T) {
 	f("--broker-id", "serve", "--broker-id=-1")
 	f("--kafka-default-partitions", "serve", "--kafka-default-partitions=0")
 	f("--kafka-default-partitions", "serve", "--kafka-default-partitions=11", "--kafka-max-partitions=10")
+	f("--kafka-group-heartbeat", "serve", "--kafka-group-heartbeat=0s")
+	f("--kafka-group-session", "serve", "--kafka-group-session=5s")
 	f("--shutdown-timeout", "serve", "--shutdown-timeout=0s")
 	f("log-level", "--log-level=loud", "version")
 	f("--data-dir", "serve", "--data-dir=")

@@ -30,6 +30,9 @@ type serveCommand struct {
 	KafkaDefaultPartitions int   `env:"QUEEN_KAFKA_DEFAULT_PARTITIONS" default:"1" placeholder:"N" help:"Partitions of a topic created without a number (${default})."`
 	KafkaMaxPartitions     int   `env:"QUEEN_KAFKA_MAX_PARTITIONS" default:"10000" placeholder:"N" help:"A queue with more partitions is not shown to Kafka clients (${default})."`
 
+	KafkaGroupHeartbeat time.Duration `env:"QUEEN_KAFKA_GROUP_HEARTBEAT" default:"5s" placeholder:"TIME" help:"How often members of groups of the new consumer protocol report (${default})."`
+	KafkaGroupSession   time.Duration `env:"QUEEN_KAFKA_GROUP_SESSION" default:"45s" placeholder:"TIME" help:"How long such a member may be silent before it is out (${default})."`
+
 	DedupCache   bool `env:"QUEEN_DEDUP_CACHE" default:"true" negatable:"" help:"Remember ids in memory, so that deduplication looks through less. Off, every verdict stays the same."`
 	DedupCacheMB int  `env:"QUEEN_DEDUP_CACHE_MB" name:"dedup-cache-mb" default:"512" placeholder:"N" help:"Memory for that, in MiB (${default})."`
 
@@ -46,6 +49,11 @@ func (c *serveCommand) Validate() error {
 		return fmt.Errorf("--kafka-max-partitions is %d, must be at least 1", c.KafkaMaxPartitions)
 	case c.KafkaDefaultPartitions < 1 || c.KafkaDefaultPartitions > c.KafkaMaxPartitions:
 		return fmt.Errorf("--kafka-default-partitions is %d, must be 1 to %d", c.KafkaDefaultPartitions, c.KafkaMaxPartitions)
+	case c.KafkaGroupHeartbeat < time.Millisecond:
+		return fmt.Errorf("--kafka-group-heartbeat is %s, must be at least 1ms", c.KafkaGroupHeartbeat)
+	case c.KafkaGroupSession <= c.KafkaGroupHeartbeat || c.KafkaGroupSession > time.Hour:
+		return fmt.Errorf("--kafka-group-session is %s, must be more than --kafka-group-heartbeat, %s, and at most an hour",
+			c.KafkaGroupSession, c.KafkaGroupHeartbeat)
 	case c.DedupCacheMB < 1 || c.DedupCacheMB > 1<<20:
 		return fmt.Errorf("--dedup-cache-mb is %d, must be 1 to %d", c.DedupCacheMB, 1<<20)
 	case c.DatabaseWait < 0:
