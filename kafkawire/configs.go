@@ -233,9 +233,6 @@ func (c *conn) changeList(ctx context.Context, topic string, row *topicConfig, r
 			list = slices.Delete(list, i, i+1)
 		}
 	}
-	if len(list) == 0 && row.only != "" {
-		return "", fmt.Errorf("%w: %s must have a value", queen.ErrInvalidConfig, row.name)
-	}
 	return strings.Join(list, ","), nil
 }
 

@@ -209,8 +209,22 @@ func TestIncrementalAlterConfigs(t *testing.T) {
 	// Lists take and lose elements.
 	alterTopic(c, 0, "t", op("cleanup.policy", opAppend, "delete"))
 	wantConfigs(t, described(c, "t"), "cleanup.policy", "delete 1")
-	alterTopic(c, 40, "t", op("cleanup.policy", opAppend, "compact"))
 	alterTopic(c, 40, "t", op("cleanup.policy", opSubtract, "delete"))
+	set := op("cleanup.policy", opAppend, "compact") // the room says what a change makes of it
+	if alter(c, false, alteration(kmsg.ConfigResourceTypeTopic, "t", set))[0].ErrorCode != 0 {
+		t.Error("a policy is not added")
+	}
+	wantConfigs(t, described(c, "t"), "cleanup.policy", "delete,compact 1")
+	if o := d.fake.queues["t"].Options; !o.CleanupDelete || !o.CleanupCompact {
+		t.Errorf("both policies were asked for: %+v", o)
+	}
+	alterTopic(c, 40, "t", op("queen.dedup.source", opSet, "key"), op("queen.dedup.window.seconds", opSet, "60"))
+	alterTopic(c, 0, "t", op("cleanup.policy", opSet, "compact"), op("delete.retention.ms", opSet, "7"), op("min.compaction.lag.ms", opSet, "8"),
+		op("max.compaction.lag.ms", opSet, "9"), op("min.cleanable.dirty.ratio", opSet, "0.25"), op("compression.type", opSet, "uncompressed"))
+	if o := d.fake.queues["t"].Options; o.CleanupDelete || !o.CleanupCompact || o.TombstoneRetentionMs != 7 || o.CompactionLagMinMs != 8 ||
+		o.CompactionLagMaxMs != 9 || o.DirtyRatioMin != 0.25 || o.Compression != "uncompressed" {
+		t.Errorf("options: %+v", o)
+	}
 	alterTopic(c, 0, "t", op("leader.replication.throttled.replicas", opSet, "0:1,1:1"))
 	if alter(c, false, alteration(kmsg.ConfigResourceTypeTopic, "t", op("leader.replication.throttled.replicas", opSubtract, "0:1,3:1")))[0].ErrorCode != 0 {
 		t.Error("an element is not taken away")
@@ -233,7 +247,8 @@ func TestIncrementalAlterConfigsRefusals(t *testing.T) {
 	}{
 		"unknown":          {40, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("no.such", opSet, "1")}},
 		"one of two":       {40, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("retention.ms", opSet, "5"), op("segment.ms", opSet, "0")}},
-		"compact":          {40, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("cleanup.policy", opSet, "compact")}},
+		"no policy":        {40, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("cleanup.policy", opSet, "")}},
+		"compact and ids":  {40, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("cleanup.policy", opSet, "compact"), op("queen.dedup.source", opSet, "key"), op("queen.dedup.window.seconds", opSet, "60")}},
 		"no list":          {40, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("retention.ms", opAppend, "1")}},
 		"source alone":     {40, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("queen.dedup.source", opSet, "key")}},
 		"too large":        {40, []kmsg.IncrementalAlterConfigsRequestResourceConfig{op("max.message.bytes", opSet, "2147483647")}},

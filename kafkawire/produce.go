@@ -103,6 +103,7 @@ func (p *producing) wait() (kmsg.Response, error) {
 			}
 			if err != nil {
 				part.ErrorCode, part.ErrorMessage = produceCode(p.c.note(p.req, err)), message(err)
+				part.ErrorRecords = recordErrors(err)
 				if first == nil {
 					first = fmt.Errorf("produce to %s/%d with acks=0: %w", t.Topic, part.Partition, err)
 				}
@@ -125,6 +126,18 @@ func produceCode(err error) int16 {
 		return code
 	}
 	return codeRequestTimedOut
+}
+
+// recordErrors tells which records a batch was refused for, if the room names any (KIP-467).
+func recordErrors(err error) (out []kmsg.ProduceResponseTopicPartitionErrorRecord) {
+	var e *queen.RecordErrors
+	if !errors.As(err, &e) {
+		return nil
+	}
+	for _, r := range e.Records {
+		out = append(out, kmsg.ProduceResponseTopicPartitionErrorRecord{RelativeOffset: int32(r.Index), ErrorMessage: &r.Message})
+	}
+	return out
 }
 
 // checkRecords is what the door knows about a batch: whether it may come in this

@@ -27,8 +27,10 @@ type topicConfig struct {
 
 	// least and most bound a number.
 	least, most float64
-	// among lists the values of a text, or of a list's elements; nil: any.
+	// among lists the values of a text, or of a list's elements; nil: any. With
+	// some a list has at least one.
 	among []string
+	some  bool
 
 	// set puts a checked value into a patch, get reads it back: it is enforced.
 	set func(p *queen.OptionsPatch, v string)
@@ -44,18 +46,41 @@ const long = math.MaxInt64
 // topicConfigs lists the topic configs of Kafka 4.x, and ours, by name; others are refused.
 var topicConfigs = []topicConfig{
 	{
-		name: "cleanup.policy", kind: kmsg.ConfigTypeList, def: "delete", broker: "log.cleanup.policy", only: "delete", among: []string{"compact", "delete"},
-		doc: "What becomes of old records. Only delete is served yet.",
+		name: "cleanup.policy", kind: kmsg.ConfigTypeList, def: "delete", broker: "log.cleanup.policy", among: []string{"compact", "delete"}, some: true,
+		doc: "What becomes of old records: delete lets those past retention go, compact those whose key has a newer one.",
+		set: func(p *queen.OptionsPatch, v string) {
+			expire, compact := strings.Contains(v, "delete"), strings.Contains(v, "compact")
+			p.CleanupDelete, p.CleanupCompact = &expire, &compact
+		},
+		get: func(o *queen.QueueOptions) string {
+			if v, ok := o.Configs["cleanup.policy"]; ok {
+				return v // as it was written: a list has an order
+			}
+			switch {
+			case !o.CleanupCompact:
+				return "delete"
+			case !o.CleanupDelete:
+				return "compact"
+			}
+			return "compact,delete"
+		},
 	},
-	{name: "compression.gzip.level", kind: kmsg.ConfigTypeInt, def: "-1", broker: "compression.gzip.level", least: -1, most: 9, doc: idleDoc},
-	{name: "compression.lz4.level", kind: kmsg.ConfigTypeInt, def: "9", broker: "compression.lz4.level", least: 1, most: 17, doc: idleDoc},
+	{name: "compression.gzip.level", kind: kmsg.ConfigTypeInt, def: "-1", broker: "compression.gzip.level", least: -1, most: 9, doc: levelDoc},
+	{name: "compression.lz4.level", kind: kmsg.ConfigTypeInt, def: "9", broker: "compression.lz4.level", least: 1, most: 17, doc: levelDoc},
 	{
-		name: "compression.type", kind: kmsg.ConfigTypeString, def: "producer", broker: "compression.type", only: "producer",
+		name: "compression.type", kind: kmsg.ConfigTypeString, def: "producer", broker: "compression.type",
 		among: []string{"uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"},
-		doc:   "Batches are stored as their producer compressed them; nothing else is served.",
+		doc:   "The codec batches are stored in; producer: as their producer compressed them.",
+		set:   func(p *queen.OptionsPatch, v string) { p.Compression = &v },
+		get:   func(o *queen.QueueOptions) string { return o.Compression },
 	},
-	{name: "compression.zstd.level", kind: kmsg.ConfigTypeInt, def: "3", broker: "compression.zstd.level", least: -131072, most: 22, doc: idleDoc},
-	{name: "delete.retention.ms", kind: kmsg.ConfigTypeLong, def: "86400000", broker: "log.cleaner.delete.retention.ms", most: long, doc: idleDoc},
+	{name: "compression.zstd.level", kind: kmsg.ConfigTypeInt, def: "3", broker: "compression.zstd.level", least: -131072, most: 22, doc: levelDoc},
+	{
+		name: "delete.retention.ms", kind: kmsg.ConfigTypeLong, def: "86400000", broker: "log.cleaner.delete.retention.ms", most: long,
+		doc: "How long a tombstone stays after what it deletes was compacted away.",
+		set: func(p *queen.OptionsPatch, v string) { p.TombstoneRetentionMs = number[int64](v) },
+		get: func(o *queen.QueueOptions) string { return strconv.FormatInt(o.TombstoneRetentionMs, 10) },
+	},
 	{name: "errors.deadletterqueue.group.enable", kind: kmsg.ConfigTypeBoolean, def: "false", only: "false", doc: "There are no share groups."},
 	{name: "file.delete.delay.ms", kind: kmsg.ConfigTypeLong, def: "60000", broker: "log.segment.delete.delay.ms", most: long, doc: idleDoc},
 	{name: "flush.messages", kind: kmsg.ConfigTypeLong, def: "9223372036854775807", broker: "log.flush.interval.messages", least: 1, most: long, doc: idleDoc},
@@ -65,7 +90,12 @@ var topicConfigs = []topicConfig{
 	{name: "leader.replication.throttled.replicas", kind: kmsg.ConfigTypeList, doc: idleDoc},
 	{name: "local.retention.bytes", kind: kmsg.ConfigTypeLong, def: "-2", broker: "log.local.retention.bytes", least: -2, most: long, doc: idleDoc},
 	{name: "local.retention.ms", kind: kmsg.ConfigTypeLong, def: "-2", broker: "log.local.retention.ms", least: -2, most: long, doc: idleDoc},
-	{name: "max.compaction.lag.ms", kind: kmsg.ConfigTypeLong, def: "9223372036854775807", broker: "log.cleaner.max.compaction.lag.ms", least: 1, most: long, doc: idleDoc},
+	{
+		name: "max.compaction.lag.ms", kind: kmsg.ConfigTypeLong, def: "9223372036854775807", broker: "log.cleaner.max.compaction.lag.ms", least: 1, most: long,
+		doc: "How long a record may wait to be compacted, whatever the ratio of dirty bytes.",
+		set: func(p *queen.OptionsPatch, v string) { p.CompactionLagMaxMs = number[int64](v) },
+		get: func(o *queen.QueueOptions) string { return strconv.FormatInt(o.CompactionLagMaxMs, 10) },
+	},
 	{
 		name: "max.message.bytes", kind: kmsg.ConfigTypeInt, def: "1048588", broker: "message.max.bytes", most: math.MaxInt32,
 		doc: "The largest record batch, as its producer compressed it.",
@@ -95,8 +125,29 @@ var topicConfigs = []topicConfig{
 			return createTime
 		},
 	},
-	{name: "min.cleanable.dirty.ratio", kind: kmsg.ConfigTypeDouble, def: "0.5", broker: "log.cleaner.min.cleanable.ratio", most: 1, doc: idleDoc},
-	{name: "min.compaction.lag.ms", kind: kmsg.ConfigTypeLong, def: "0", broker: "log.cleaner.min.compaction.lag.ms", most: long, doc: idleDoc},
+	{
+		name: "min.cleanable.dirty.ratio", kind: kmsg.ConfigTypeDouble, def: "0.5", broker: "log.cleaner.min.cleanable.ratio", most: 1,
+		doc: "The share of a log's bytes not compacted yet above which it is compacted.",
+		set: func(p *queen.OptionsPatch, v string) {
+			f, err := strconv.ParseFloat(v, 64)
+			if err != nil {
+				panic("BUG: a number was not checked: " + err.Error())
+			}
+			p.DirtyRatioMin = &f
+		},
+		get: func(o *queen.QueueOptions) string {
+			if v, ok := o.Configs["min.cleanable.dirty.ratio"]; ok {
+				return v // as it was written
+			}
+			return strconv.FormatFloat(o.DirtyRatioMin, 'f', -1, 64)
+		},
+	},
+	{
+		name: "min.compaction.lag.ms", kind: kmsg.ConfigTypeLong, def: "0", broker: "log.cleaner.min.compaction.lag.ms", most: long,
+		doc: "How long a record is left alone by compaction.",
+		set: func(p *queen.OptionsPatch, v string) { p.CompactionLagMinMs = number[int64](v) },
+		get: func(o *queen.QueueOptions) string { return strconv.FormatInt(o.CompactionLagMinMs, 10) },
+	},
 	{
 		name: "min.insync.replicas", kind: kmsg.ConfigTypeInt, def: "1", broker: "min.insync.replicas", least: 1, most: math.MaxInt32, reported: "1",
 		doc: "PostgreSQL replicates: any number is accepted and reported as 1, as any replication factor is.",
@@ -156,6 +207,7 @@ var topicConfigs = []topicConfig{
 }
 
 const (
+	levelDoc      = "How hard a batch is compressed where compression.type asks for that codec."
 	idleDoc       = "It tunes Kafka's own files: accepted and reported back, without effect."
 	createTime    = "CreateTime"
 	logAppendTime = "LogAppendTime"
@@ -207,6 +259,9 @@ func (c *topicConfig) check(v string) (string, error) {
 			return bad("must be true or false")
 		}
 	default:
+		if c.some && len(c.elements(v)) == 0 {
+			return bad("must have a value")
+		}
 		for _, part := range c.elements(v) {
 			if c.among != nil && !slices.Contains(c.among, part) {
 				return bad("must be one of " + strings.Join(c.among, ", "))

@@ -3,6 +3,7 @@ package queen
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -137,10 +138,8 @@ func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
 	var ids *recordIDs
 	o := p.queue.describe().Options
 	now := time.Now()
-	if !o.LogAppendTime {
-		if err := checkTimestamps(info, &o, now); err != nil {
-			return refuse(err)
-		}
+	if err := recordRulesOf(&o, now).check(it.Batch, info, e.cfg.DecompressedBytesMax); err != nil {
+		return refuse(err)
 	}
 	source := o.DedupSource
 	if source != DedupSourceNone {
@@ -152,16 +151,37 @@ func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
 		return refuse(err)
 	}
 	// The one copy of the payload: the frame goes back to its connection.
-	batch := bytes.Clone(it.Batch)
+	batch, err := e.copyBatch(it.Batch, &info, &o)
+	if err != nil {
+		e.writer.budget.release(len(it.Batch))
+		return refuse(err)
+	}
 	if o.LogAppendTime {
 		stampBatch(batch, &info, now)
 	}
 	pending := &Pending{done: make(chan struct{})}
 	e.writer.enqueue(p, &entry{
-		batch: batch, info: info, source: source, ids: ids, pending: pending,
+		batch: batch, held: len(it.Batch), info: info, source: source, ids: ids, pending: pending,
 		ref: it.Partition.Queue, number: it.Partition.Number,
 	})
 	return pending
+}
+
+// copyBatch is a batch as the queue stores it: a copy, or, where the queue has a
+// codec of its own, the same records in that codec. The size limit holds for both.
+func (e *Engine) copyBatch(sent []byte, info *batchInfo, o *QueueOptions) ([]byte, error) {
+	batch, now, err := recompressionOf(o).apply(sent, *info, e.cfg.DecompressedBytesMax)
+	if err != nil {
+		return nil, err
+	}
+	if now.Codec == info.Codec {
+		return bytes.Clone(sent), nil
+	}
+	if len(batch) > o.MaxMessageBytes {
+		return nil, fmt.Errorf("record batch of %d bytes in codec %s, %d are allowed: %w", len(batch), o.Compression, o.MaxMessageBytes, ErrTooLarge)
+	}
+	info.Codec = now.Codec
+	return batch, nil
 }
 
 func (e *Engine) batchLimits(p *partition) batchLimits {

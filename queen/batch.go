@@ -70,6 +70,7 @@ type batchInfo struct {
 	BaseSequence  int32
 	Codec         int8
 	LogAppendTime bool
+	Keyless       bool // from checkBatch: a record has no key
 }
 
 // checkBatch proves that b is exactly one batch a client may append: its
@@ -110,6 +111,7 @@ func checkBatch(b []byte, lim batchLimits) (batchInfo, error) {
 			return info, nil
 		}
 		newest = max(newest, r.Timestamp)
+		info.Keyless = info.Keyless || r.Key == nil
 		if r.Timestamp != noTimestamp {
 			oldest = min(oldest, r.Timestamp)
 		}
@@ -241,20 +243,6 @@ func findMaxTimestamp(b []byte, decompressedMax int) (delta int32, timestamp int
 func patchBatch(b []byte, base int64, epoch int32) {
 	binary.BigEndian.PutUint64(b, uint64(base))
 	binary.BigEndian.PutUint32(b[batchAtEpoch:], uint32(epoch))
-}
-
-// checkTimestamps holds a checked batch's records against the clock.
-func checkTimestamps(info batchInfo, o *QueueOptions, now time.Time) error {
-	ms := now.UnixMilli()
-	switch {
-	case info.MaxTimestamp != noTimestamp && info.MaxTimestamp > ms && info.MaxTimestamp-ms > o.TimestampAfterMaxMs:
-		return fmt.Errorf("a record's timestamp %d lies more than %d ms ahead of the broker's clock: %w",
-			info.MaxTimestamp, o.TimestampAfterMaxMs, ErrInvalidTimestamp)
-	case o.TimestampBeforeMaxMs < ms && info.MinTimestamp < ms-o.TimestampBeforeMaxMs:
-		return fmt.Errorf("a record's timestamp %d lies more than %d ms behind the broker's clock: %w",
-			info.MinTimestamp, o.TimestampBeforeMaxMs, ErrInvalidTimestamp)
-	}
-	return nil
 }
 
 // stampBatch gives a batch the log's time: all of its records then have it.

@@ -131,7 +131,7 @@ func TestCheckBatchReadsEveryCodec(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := batchInfo{Records: 4, Span: 4, BaseTimestamp: 1000, MinTimestamp: 999, MaxTimestamp: 1020, ProducerID: 77, ProducerEpoch: 3, BaseSequence: 12, Codec: codec}
+			want := batchInfo{Records: 4, Span: 4, BaseTimestamp: 1000, MinTimestamp: 999, MaxTimestamp: 1020, ProducerID: 77, ProducerEpoch: 3, BaseSequence: 12, Codec: codec, Keyless: true}
 			if codec == codecXerial {
 				want.Codec = codecSnappy
 			}

@@ -158,6 +158,26 @@ func (b *brokers) alone() bool {
 	return len(b.live) <= 1
 }
 
+// takes says whether background work on a partition falls to this broker: the
+// live ones share them out by rendezvous. Two may think so for a moment.
+func (b *brokers) takes(partition int64) bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	weight := func(broker int32) uint64 {
+		x := uint64(partition)<<20 ^ uint64(uint32(broker)) // then the finalizer of splitmix64
+		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		return x ^ x>>31
+	}
+	mine := weight(b.self)
+	for _, r := range b.live {
+		if r.ID != b.self && weight(r.ID) > mine {
+			return false
+		}
+	}
+	return true
+}
+
 // cluster answers from memory. The coordinator of the consumer groups is the
 // live broker with the lowest id: every broker names the same one.
 func (b *brokers) cluster() Cluster {

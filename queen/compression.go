@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -24,6 +25,20 @@ const (
 )
 
 var codecNames = [...]string{"none", "gzip", "snappy", "lz4", "zstd"}
+
+// CompressionProducer as QueueOptions.Compression stores batches as they were sent.
+const CompressionProducer = "producer"
+
+// codecOf is the codec that compression.type names; −1 where it names none.
+func codecOf(name string) int8 {
+	if name == "uncompressed" {
+		return codecNone
+	}
+	if i := slices.Index(codecNames[1:], name); i >= 0 {
+		return int8(i + 1)
+	}
+	return -1
+}
 
 // recordBuffer is scratch space for decompressed records.
 type recordBuffer struct{ b []byte }

@@ -51,6 +51,8 @@ type Config struct {
 	PollMin, PollMax     time.Duration // poll of other brokers' writes; defaults 3 ms, 100 ms
 	WatchFor             time.Duration // how long a partition is polled after its last waiter; default 10 s
 	RetentionEvery       time.Duration // pause between rounds of retention; default 5 s
+	CompactEvery         time.Duration // pause between rounds of compaction; default 10 s
+	CompactKeysMax       int           // keys compared in one pass, 60 bytes each; default 1,000,000; more take more passes
 }
 
 func (c Config) withDefaults() Config {
@@ -73,6 +75,7 @@ func (c Config) withDefaults() Config {
 	def(&c.ReadBytesMax, 64<<20)
 	def(&c.WaitersMax, 1_000_000)
 	def(&c.CatalogPartitionsMax, 200_000)
+	def(&c.CompactKeysMax, 1_000_000)
 	dur(&c.WriteTimeout, 10*time.Second)
 	dur(&c.CallTimeout, 8*time.Second)
 	dur(&c.RetryMin, 5*time.Millisecond)
@@ -82,6 +85,7 @@ func (c Config) withDefaults() Config {
 	dur(&c.PollMax, 100*time.Millisecond)
 	dur(&c.WatchFor, 10*time.Second)
 	dur(&c.RetentionEvery, 5*time.Second)
+	dur(&c.CompactEvery, 10*time.Second)
 	if c.DedupCacheBytesMax == 0 {
 		c.DedupCacheBytesMax = 512 << 20
 	}
@@ -181,6 +185,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e.wg.Go(func() { e.catalog.run(e.ctx, cfg.CatalogEvery, cfg.CallTimeout, e.failed("refresh catalog")) })
 	e.wg.Go(func() { e.poll(e.ctx) })
 	e.wg.Go(func() { e.retain(e.ctx) })
+	e.wg.Go(func() { e.compact(e.ctx) })
 	e.wg.Go(func() { e.writer.runs.run(e.ctx) })
 	return e, nil
 }

@@ -16,6 +16,8 @@ type metrics struct {
 	flushSegments prometheus.Histogram
 	tailReads     prometheus.Counter
 	storeReads    prometheus.Counter
+	compactions   prometheus.Counter
+	compacted     prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -44,10 +46,16 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		storeReads: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "queen_store_reads_total", Help: "Partition reads answered from the database.",
 		}),
+		compactions: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "queen_compactions_total", Help: "Passes over a partition that took out what was superseded.",
+		}),
+		compacted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "queen_compacted_messages_total", Help: "Messages that compaction took out.",
+		}),
 	}
 	if r != nil {
 		r.MustRegister(m.stored, m.duplicates, m.folded, m.flushFailures, m.flushSeconds, m.flushSegments,
-			m.tailReads, m.storeReads)
+			m.tailReads, m.storeReads, m.compactions, m.compacted)
 	}
 	return m
 }

@@ -48,6 +48,19 @@ func (o QueueOptions) Validate() error {
 	case o.CompletedRetentionSeconds < 0 || o.CompletedRetentionSeconds > completedRetentionSecondsMax:
 		return fmt.Errorf("%w: completedRetentionSeconds is %d, must be 0 to %d",
 			ErrInvalidConfig, o.CompletedRetentionSeconds, completedRetentionSecondsMax)
+	case !o.CleanupDelete && !o.CleanupCompact:
+		return fmt.Errorf("%w: old messages must be deleted or compacted (cleanup.policy)", ErrInvalidConfig)
+	case o.CleanupCompact && o.DedupSource != DedupSourceNone:
+		return sourceOrCompact(o.DedupSource)
+	case o.CompactionLagMinMs < 0 || o.CompactionLagMaxMs < 1 || o.CompactionLagMaxMs < o.CompactionLagMinMs:
+		return fmt.Errorf("%w: min.compaction.lag.ms is %d and max.compaction.lag.ms %d; the first must be 0 or more, the second above 0 and not below the first",
+			ErrInvalidConfig, o.CompactionLagMinMs, o.CompactionLagMaxMs)
+	case o.TombstoneRetentionMs < 0:
+		return fmt.Errorf("%w: delete.retention.ms is %d, must be 0 or more", ErrInvalidConfig, o.TombstoneRetentionMs)
+	case !(o.DirtyRatioMin >= 0 && o.DirtyRatioMin <= 1):
+		return fmt.Errorf("%w: min.cleanable.dirty.ratio is %v, must be 0 to 1", ErrInvalidConfig, o.DirtyRatioMin)
+	case o.Compression != CompressionProducer && codecOf(o.Compression) < 0:
+		return fmt.Errorf("%w: compression.type is %q, must be producer, uncompressed, gzip, snappy, lz4 or zstd", ErrInvalidConfig, o.Compression)
 	case o.TimestampBeforeMaxMs < 0 || o.TimestampAfterMaxMs < 0:
 		return fmt.Errorf("%w: timestamps may be %d ms early and %d ms late, neither below 0", ErrInvalidConfig, o.TimestampAfterMaxMs, o.TimestampBeforeMaxMs)
 	}
@@ -64,6 +77,10 @@ func validateLabel(what, label string) error {
 
 func sourceNeedsWindow(source string) error {
 	return fmt.Errorf("%w: ids of records come from %q, which needs a deduplication window above 0", ErrInvalidConfig, source)
+}
+
+func sourceOrCompact(source string) error {
+	return fmt.Errorf("%w: ids of records come from %q, which a compacted queue does not have: use queen.dedup.source or cleanup.policy=compact", ErrInvalidConfig, source)
 }
 
 // Configure creates the queue or changes its options, under its row lock.
@@ -92,6 +109,8 @@ func (e *Engine) Configure(ctx context.Context, name string, p OptionsPatch) (Co
 	switch {
 	case errors.Is(err, store.ErrSourceNeedsWindow):
 		return Configured{}, fmt.Errorf("%w: queue %q takes ids from its records, which needs a deduplication window above 0", ErrInvalidConfig, name)
+	case errors.Is(err, store.ErrSourceOrCompact):
+		return Configured{}, sourceOrCompact("its records")
 	case errors.Is(err, store.ErrNotFound):
 		return Configured{}, unknownQueue(QueueRef{Name: name})
 	case err != nil:
@@ -110,6 +129,12 @@ func (p OptionsPatch) alone() QueueOptions {
 	o := p.Apply(DefaultOptions(), DefaultOptions())
 	if p.Merge && p.DedupSource == nil {
 		o.DedupSource = DedupSourceNone
+	}
+	if p.Merge && p.CleanupCompact == nil {
+		o.CleanupCompact = false
+	}
+	if p.Merge && (p.CleanupCompact == nil || p.CleanupDelete == nil) {
+		o.CleanupDelete = true
 	}
 	if p.Merge && p.DedupWindowSeconds == nil {
 		o.DedupWindowSeconds = DefaultDedupWindowSeconds
@@ -142,6 +167,8 @@ func (p OptionsPatch) row() store.QueuePatch {
 		CompletedRetentionSeconds: p.CompletedRetentionSeconds, LogAppendTime: p.LogAppendTime,
 		TimestampBeforeMaxMs: p.TimestampBeforeMaxMs, TimestampAfterMaxMs: p.TimestampAfterMaxMs, Configs: p.Configs,
 		Namespace: p.Namespace, Task: p.Task,
+		CleanupDelete: p.CleanupDelete, CleanupCompact: p.CleanupCompact, CompactionLagMinMs: p.CompactionLagMinMs, CompactionLagMaxMs: p.CompactionLagMaxMs,
+		TombstoneRetentionMs: p.TombstoneRetentionMs, DirtyRatioMin: p.DirtyRatioMin, Compression: p.Compression,
 	}
 	if p.DedupMaxIDs != nil {
 		n := maxIDsRow(*p.DedupMaxIDs)
@@ -163,6 +190,8 @@ func (o QueueOptions) row() store.QueueOptions {
 		CompletedRetentionSeconds: o.CompletedRetentionSeconds, LogAppendTime: o.LogAppendTime,
 		TimestampBeforeMaxMs: o.TimestampBeforeMaxMs, TimestampAfterMaxMs: o.TimestampAfterMaxMs, Configs: o.Configs,
 		Namespace: o.Namespace, Task: o.Task,
+		CleanupDelete: o.CleanupDelete, CleanupCompact: o.CleanupCompact, CompactionLagMinMs: o.CompactionLagMinMs, CompactionLagMaxMs: o.CompactionLagMaxMs,
+		TombstoneRetentionMs: o.TombstoneRetentionMs, DirtyRatioMin: o.DirtyRatioMin, Compression: o.Compression,
 	}
 }
 
@@ -175,6 +204,8 @@ func describeOptions(r store.QueueOptions) QueueOptions {
 		CompletedRetentionSeconds: r.CompletedRetentionSeconds, LogAppendTime: r.LogAppendTime,
 		TimestampBeforeMaxMs: r.TimestampBeforeMaxMs, TimestampAfterMaxMs: r.TimestampAfterMaxMs, Configs: r.Configs,
 		Namespace: r.Namespace, Task: r.Task,
+		CleanupDelete: r.CleanupDelete, CleanupCompact: r.CleanupCompact, CompactionLagMinMs: r.CompactionLagMinMs, CompactionLagMaxMs: r.CompactionLagMaxMs,
+		TombstoneRetentionMs: r.TombstoneRetentionMs, DirtyRatioMin: r.DirtyRatioMin, Compression: r.Compression,
 	}
 	if o.DedupMaxIDs == store.DedupMaxIDsNone {
 		o.DedupMaxIDs = 0

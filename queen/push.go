@@ -163,7 +163,11 @@ func (e *Engine) pushTarget(ctx context.Context, m *Message) (*partition, error)
 	if err != nil {
 		return nil, err
 	}
-	if limit := p.queue.describe().Options.MaxMessageBytes; nativeSize(m) > limit {
+	o := p.queue.describe().Options
+	if o.CleanupCompact && m.Key == nil {
+		return nil, fmt.Errorf("%w: queue %q is compacted and takes no message without a key", ErrInvalidRecord, m.Queue)
+	}
+	if limit := o.MaxMessageBytes; nativeSize(m) > limit {
 		return nil, fmt.Errorf("%w: the message takes %d bytes as a record batch, queue %q allows %d (maxMessageBytes)",
 			ErrTooLarge, nativeSize(m), m.Queue, limit)
 	}

@@ -53,6 +53,21 @@ type QueueOptions struct {
 	// Kafka records may lie behind and ahead of the broker's clock, unless
 	// it stamps them itself (Kafka: message.timestamp.before.max.ms, …after.max.ms).
 	TimestampBeforeMaxMs, TimestampAfterMaxMs int64
+	// CleanupDelete lets expired messages go, CleanupCompact those whose key has a
+	// newer one; one of them is set (Kafka: cleanup.policy).
+	CleanupDelete, CleanupCompact bool
+	// CompactionLagMinMs keeps a message from compaction while it is younger,
+	// CompactionLagMaxMs does not let it wait longer (Kafka: min.compaction.lag.ms, max…).
+	CompactionLagMinMs, CompactionLagMaxMs int64
+	// TombstoneRetentionMs is how long a tombstone stays after what it deletes was
+	// compacted away (Kafka: delete.retention.ms).
+	TombstoneRetentionMs int64
+	// DirtyRatioMin is how much of a log is not compacted yet when it is compacted
+	// again, 0 to 1 (Kafka: min.cleanable.dirty.ratio).
+	DirtyRatioMin float64
+	// Compression is the codec batches of Kafka clients are stored in, as
+	// compression.type names it; CompressionProducer leaves them as sent.
+	Compression string
 	// Configs are the topic configs that were set by name through Kafka, as text.
 	// What is not one of the options above has no effect but to be reported back.
 	Configs map[string]string
@@ -69,6 +84,9 @@ const (
 	// DefaultTimestampAfterMaxMs is an hour, as in Apache Kafka since 4.0.
 	DefaultTimestampAfterMaxMs int64 = 3_600_000
 	TopicRetentionMs           int64 = 7 * 24 * 3600 * 1000
+
+	DefaultTombstoneRetentionMs int64   = 24 * 3600 * 1000 // Apache Kafka's delete.retention.ms
+	DefaultDirtyRatioMin        float64 = 0.5              // Apache Kafka's min.cleanable.dirty.ratio
 )
 
 // DefaultOptions are the options of a queue made natively that nobody configured.
@@ -83,6 +101,12 @@ func DefaultOptions() QueueOptions {
 
 		TimestampBeforeMaxMs: math.MaxInt64,
 		TimestampAfterMaxMs:  DefaultTimestampAfterMaxMs,
+
+		CleanupDelete:        true,
+		CompactionLagMaxMs:   math.MaxInt64,
+		TombstoneRetentionMs: DefaultTombstoneRetentionMs,
+		DirtyRatioMin:        DefaultDirtyRatioMin,
+		Compression:          CompressionProducer,
 	}
 }
 
@@ -123,6 +147,13 @@ type OptionsPatch struct {
 	TimestampBeforeMaxMs      *int64
 	TimestampAfterMaxMs       *int64
 	Namespace, Task           *string
+	CleanupDelete             *bool
+	CleanupCompact            *bool
+	CompactionLagMinMs        *int64
+	CompactionLagMaxMs        *int64
+	TombstoneRetentionMs      *int64
+	DirtyRatioMin             *float64
+	Compression               *string
 	// Configs sets topic configs by name; a nil value takes one away.
 	Configs map[string]*string
 }
@@ -149,6 +180,13 @@ func (p OptionsPatch) Apply(stored, defaults QueueOptions) QueueOptions {
 	set(&o.TimestampAfterMaxMs, p.TimestampAfterMaxMs)
 	set(&o.Namespace, p.Namespace)
 	set(&o.Task, p.Task)
+	set(&o.CleanupDelete, p.CleanupDelete)
+	set(&o.CleanupCompact, p.CleanupCompact)
+	set(&o.CompactionLagMinMs, p.CompactionLagMinMs)
+	set(&o.CompactionLagMaxMs, p.CompactionLagMaxMs)
+	set(&o.TombstoneRetentionMs, p.TombstoneRetentionMs)
+	set(&o.DirtyRatioMin, p.DirtyRatioMin)
+	set(&o.Compression, p.Compression)
 	o.Configs = maps.Clone(o.Configs)
 	for name, v := range p.Configs {
 		if v == nil {

@@ -1,16 +1,11 @@
 package queen
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"strconv"
 	"strings"
-
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
-	"github.com/pierrec/lz4/v4"
 
 	"queenmq/dedup"
 )
@@ -93,8 +88,7 @@ func readRecordIDs(b []byte, info batchInfo, source string, decompressedMax int)
 
 // dropRecords returns the batch without the records whose deltas are out; at
 // least one must be left. Offset deltas, sequence and last offset delta stay,
-// so the places of what was dropped are holes, as after compaction. The codec
-// stays where we can write it; snappy becomes gzip, which every client reads.
+// so the places of what was dropped are holes, as after compaction. So does the codec.
 func dropRecords(b []byte, out func(delta int) bool, decompressedMax int) ([]byte, batchInfo, error) {
 	info, err := lookBatch(b)
 	if err != nil {
@@ -113,7 +107,7 @@ func dropRecords(b []byte, out func(delta int) bool, decompressedMax int) ([]byt
 		var r record
 		rest, err := readRecord(records, &r)
 		if err != nil {
-			return nil, info, fmt.Errorf("drop duplicates: %w: %w", err, ErrInvalidRecord)
+			return nil, info, fmt.Errorf("drop records: %w: %w", err, ErrInvalidRecord)
 		}
 		if !out(int(r.OffsetDelta)) {
 			kept = append(kept, records[:len(records)-len(rest)]...)
@@ -127,19 +121,10 @@ func dropRecords(b []byte, out func(delta int) bool, decompressedMax int) ([]byt
 	if n == 0 {
 		panic("BUG: every record of a batch was dropped")
 	}
-	codec := info.Codec
-	if codec == codecSnappy {
-		codec = codecGzip
+	d, err := packBatch(b[:batchHeaderLen], info.Codec, levelDefault, kept)
+	if err != nil {
+		return nil, info, fmt.Errorf("drop records: %w", err)
 	}
-	buf := bytes.NewBuffer(make([]byte, 0, len(b)))
-	buf.Write(b[:batchHeaderLen])
-	if err := compress(buf, codec, kept); err != nil {
-		return nil, info, fmt.Errorf("drop duplicates: %w", err)
-	}
-	d := buf.Bytes()
-	attributes := binary.BigEndian.Uint16(d[batchAtAttributes:])
-	binary.BigEndian.PutUint16(d[batchAtAttributes:], attributes&^attrCodecMask|uint16(codec))
-	binary.BigEndian.PutUint32(d[batchAtLength:], uint32(len(d)-batchAtEpoch))
 	binary.BigEndian.PutUint32(d[batchAtCount:], uint32(n))
 	if !info.LogAppendTime {
 		binary.BigEndian.PutUint64(d[batchAtMaxTimestamp:], uint64(newest))
@@ -147,35 +132,4 @@ func dropRecords(b []byte, out func(delta int) bool, decompressedMax int) ([]byt
 	binary.BigEndian.PutUint32(d[batchAtCRC:], crc32.Checksum(d[batchAtAttributes:], castagnoli))
 	info, err = lookBatch(d)
 	return d, info, err
-}
-
-// compress appends src to dst as one stream of the codec.
-func compress(dst *bytes.Buffer, codec int8, src []byte) error {
-	switch codec {
-	case codecNone:
-		dst.Write(src)
-		return nil
-	case codecGzip:
-		w := gzip.NewWriter(dst)
-		if _, err := w.Write(src); err != nil {
-			return err
-		}
-		return w.Close()
-	case codecLZ4:
-		w := lz4.NewWriter(dst) // independent blocks by default, as Kafka's clients need
-		if _, err := w.Write(src); err != nil {
-			return err
-		}
-		return w.Close()
-	case codecZstd:
-		w, err := zstd.NewWriter(dst, zstd.WithEncoderConcurrency(1))
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write(src); err != nil {
-			return err
-		}
-		return w.Close()
-	}
-	return fmt.Errorf("codec %d: %w", codec, ErrUnsupportedCompression)
 }

@@ -14,7 +14,7 @@ import (
 //	u8 version = 1 | u8 runs | u16 length of id header name | name
 //	runs × (u32 first relative offset | u64 id base hi | u64 id base lo)
 //	batches × (u32 length | u32 gap | u32 span | u32 records | u8 origin | u8 ids | u16 flags |
-//	           i64 max timestamp | u32 reserved)
+//	           i64 max timestamp | u32 tombstones due)
 //
 // The entries come last and each stands for itself, so that SQL can leave a
 // refused batch out by cutting 32 bytes from the header and length bytes from
@@ -64,6 +64,9 @@ type batchMark struct {
 	IDs          idSource
 	Flags        uint16
 	MaxTimestamp int64
+	// TombstonesDue is when compaction may take the batch's tombstones out, in
+	// seconds since 1970; 0: it has none, or what they delete may still be there.
+	TombstonesDue uint32
 }
 
 // kafkaMark is the mark of a batch that checkBatch has passed.
@@ -83,7 +86,7 @@ func (m batchMark) AppendTo(dst []byte) []byte {
 	dst = append(dst, byte(m.Origin), byte(m.IDs))
 	dst = binary.BigEndian.AppendUint16(dst, m.Flags)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(m.MaxTimestamp))
-	return append(dst, 0, 0, 0, 0)
+	return binary.BigEndian.AppendUint32(dst, m.TombstonesDue)
 }
 
 // decodeBatchMark reads the first mark of src.
@@ -100,6 +103,8 @@ func decodeBatchMark(src []byte) (m batchMark, rest []byte, err error) {
 		IDs:          idSource(src[17]),
 		Flags:        binary.BigEndian.Uint16(src[18:]),
 		MaxTimestamp: int64(binary.BigEndian.Uint64(src[20:])),
+
+		TombstonesDue: binary.BigEndian.Uint32(src[28:]),
 	}
 	switch {
 	case m.Origin != originKafka && m.Origin != originNative:

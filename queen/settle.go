@@ -1,6 +1,7 @@
 package queen
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -117,6 +118,40 @@ func (w *writer) parts(f *flight, r *store.SegmentResult) {
 	w.settleFollowers(f)
 }
 
+// originals looks for the originals of duplicates in a partition that was
+// compacted: one that is gone has no message id any more. It reports false where
+// the database did not say.
+func (w *writer) originals(ctx context.Context, p *partition, dups []store.Dup) bool {
+	for i := range dups {
+		d := &dups[i]
+		if d.IDHi == 0 && d.IDLo == 0 {
+			continue
+		}
+		rows, err := w.db.ScanSegments(ctx, p.id, d.Offset, 1, 1)
+		if err != nil {
+			w.log.Debug("look for an original failed", "error", err)
+			return false
+		}
+		held := false
+		if len(rows) > 0 && rows[0].Base <= d.Offset {
+			var seg *segment
+			if seg, err = loadRow(rows[0]); err == nil {
+				err = seg.messages(d.Offset, 1, func(m StoredMessage) bool {
+					held = m.Offset == d.Offset
+					return false
+				})
+			}
+			if err != nil {
+				w.log.Error("the original of a duplicate cannot be read", "error", err)
+			}
+		}
+		if !held {
+			d.IDHi, d.IDLo = 0, 0
+		}
+	}
+	return true
+}
+
 // dropDuplicates settles the native messages, and marks the records, that are stored already.
 func (f *flight) dropDuplicates(dups []store.Dup) {
 	for _, d := range dups {
@@ -218,7 +253,7 @@ func (w *writer) complete(e *entry, res Appended, err error) {
 	}
 	e.pending.res, e.pending.err = res, err
 	close(e.pending.done)
-	w.budget.release(len(e.batch))
+	w.budget.release(e.held)
 }
 
 // gone hands entries that came by name to the queue that has the name now.

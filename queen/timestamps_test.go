@@ -20,13 +20,22 @@ func TestTimestampsAreHeldAgainstTheClock(t *testing.T) {
 		for i, o := range offsets {
 			records = append(records, kmsg.Record{OffsetDelta: int32(i), TimestampDelta64: now.Add(o).UnixMilli()})
 		}
-		info, err := checkBatch(encodeBatch(t, codecNone, records, func(b *kmsg.RecordBatch) { b.FirstTimestamp = 0 }), testLimits)
+		b := encodeBatch(t, codecNone, records, func(b *kmsg.RecordBatch) { b.FirstTimestamp = 0 })
+		info, err := checkBatch(b, testLimits)
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := QueueOptions{TimestampBeforeMaxMs: before.Milliseconds(), TimestampAfterMaxMs: after.Milliseconds()}
-		if err := checkTimestamps(info, &o, now); (err == nil) != ok || err != nil && !errors.Is(err, ErrInvalidTimestamp) {
+		err = recordRulesOf(&o, now).check(b, info, 1<<20)
+		if (err == nil) != ok || err != nil && !errors.Is(err, ErrInvalidTimestamp) {
 			t.Errorf("%v within -%v and +%v: %v, want accepted %v", offsets, before, after, err, ok)
+		}
+		if err == nil {
+			return
+		}
+		var e *RecordErrors
+		if !errors.As(err, &e) || len(e.Records) != 1 || offsets[e.Records[0].Index].Abs() <= max(before, after) && offsets[e.Records[0].Index] != -time.Hour {
+			t.Errorf("%v within -%v and +%v: %+v, want the one record named", offsets, before, after, err)
 		}
 	}
 	f(time.Minute, time.Minute, true, 0, time.Minute, -time.Minute)

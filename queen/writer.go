@@ -51,6 +51,7 @@ type writer struct {
 type entry struct {
 	// Kafka: one batch as sent.
 	batch    []byte
+	held     int // of the budget
 	info     batchInfo
 	source   string     // of ids, as the queue was set when they were read
 	ids      *recordIDs // nil: all are minted
@@ -267,6 +268,10 @@ func (w *writer) call(ctx context.Context, bundle []*flight) (again []*flight, e
 	w.metrics.flushSeconds.Observe(time.Since(start).Seconds())
 	w.metrics.flushSegments.Observe(float64(len(bundle)))
 	for i, f := range bundle {
+		if res[i].Compacted && !(w.originals(ctx, f.p, res[i].Dups) && w.originals(ctx, f.p, res[i].Withheld)) {
+			again = append(again, f) // its verdict is repeated
+			continue
+		}
 		if w.settle(f, &res[i]) {
 			w.finish(f)
 			continue

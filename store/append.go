@@ -119,6 +119,8 @@ type SegmentResult struct {
 	Offsets       []int64       // one per part, −1 where refused
 	Dups          []Dup
 	Withheld      []Dup // of the withheld ids; all of them with Stored, none with Already
+	// Compacted, with Dups: originals may be gone although their ids are told.
+	Compacted bool
 }
 
 // Append stores segments of several partitions in one autocommit call. The
@@ -281,14 +283,16 @@ func scanSegmentResult(row pgx.CollectableRow) (SegmentResult, error) {
 		dupIndex             []int32
 		dupOffset            []int64
 		dupHi, dupLo         []int64
+		compacted            *bool
 		status               int16
 	)
 	err := row.Scan(&status, &base, &end, &next, &log, &window, &created, &verdicts, &r.Offsets,
-		&dupIndex, &dupOffset, &dupHi, &dupLo)
+		&dupIndex, &dupOffset, &dupHi, &dupLo, &compacted)
 	if err != nil {
 		return r, err
 	}
 	r.Status = SegmentStatus(status)
+	r.Compacted = compacted != nil && *compacted
 	r.Base, r.End, r.Next, r.LogStart = orMinus1(base), orMinus1(end), orMinus1(next), orMinus1(log)
 	if window != nil {
 		r.WindowSeconds = *window

@@ -16,6 +16,7 @@
 //	log_segments    (partition, end offset) → header and record batches of one flush
 //	log_txns        (partition, end offset) → id base and id hashes of that flush; its newest row says the next offset
 //	log_runs        sorted runs of those hashes, and log_run_blocks, their rows: derived, they only locate
+//	log_compactions partition → how far it is compacted
 //	producers       (partition, producer) → epoch and the last five batches
 //	cursors         (partition, group) → position, lease, what was completed ahead
 //	subscriptions   (queue, group) → when a group that wants new messages only began
@@ -53,6 +54,7 @@
 //	claim.go ack.go cursors.go      positions and leases; lag.go: what groups owe
 //	kv.go                           keys and values
 //	calls.go                        calls that take effect once
+//	compaction.go                   what is superseded, taken out of segments
 //	retention.go                    bounded steps of forgetting
 //	localpg/                        the PostgreSQL of a broker without a database URL
 //	storetest/                      a schema per test

@@ -74,7 +74,7 @@ func testPlans(t *testing.T, full bool) {
 		{"cursor_find", func() error { return w.query("query/cursor_find.sql", "g1", p[:10]) }},
 		{"cursor_list", func() error { return w.query("query/cursor_list.sql", "g1") }},
 		{"cursor_commit", func() error {
-			return w.query("query/cursor_commit.sql", "g1", p[:2], []int64{1, 1}, []int32{1, 1}, [][]byte{{}, {}})
+			return w.query("query/cursor_commit.sql", "g1", p[:2], []int64{1, 1}, []int32{1, 1}, [][]byte{{}, {}}, true)
 		}},
 		{"append", func() error {
 			sql, args := store.AppendCall(explainedAppend(first, next), true)
@@ -86,6 +86,11 @@ func testPlans(t *testing.T, full bool) {
 		{"ack", func() error { return w.query("query/ack.sql", "new", first, nil, []int64{1}, false, 10) }},
 		{"ids_resolve", func() error {
 			return w.query("query/ids_resolve.sql", first, 0, []uuid.UUID{{1}}, []int64{1}, []int64{1})
+		}},
+		{"segment_scan", func() error { return w.query("query/segment_scan.sql", first, 5, 100, 10) }},
+		{"compaction_due", func() error {
+			exec(t, pool, `UPDATE queues SET cleanup_compact = true, compaction_lag_min_ms = 1`)
+			return w.query("query/compaction_due.sql", 0, 0, 3)
 		}},
 		{"deleted_sweep", func() error {
 			exec(t, pool, `UPDATE queues SET deleted_at = now()`)

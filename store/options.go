@@ -29,6 +29,14 @@ type QueueOptions struct {
 	LogAppendTime             bool   `json:"log_append_time"`
 	TimestampBeforeMaxMs      int64  `json:"timestamp_before_max_ms"`
 	TimestampAfterMaxMs       int64  `json:"timestamp_after_max_ms"`
+	// What becomes of old messages: what expired goes, what was superseded goes, or both.
+	CleanupDelete        bool    `json:"cleanup_delete"`
+	CleanupCompact       bool    `json:"cleanup_compact"`
+	CompactionLagMinMs   int64   `json:"compaction_lag_min_ms"`
+	CompactionLagMaxMs   int64   `json:"compaction_lag_max_ms"`
+	TombstoneRetentionMs int64   `json:"tombstone_retention_ms"`
+	DirtyRatioMin        float64 `json:"dirty_ratio_min"`
+	Compression          string  `json:"compression"` // of Kafka batches as stored; "producer": as sent
 	// Configs are the topic configs set by name through Kafka, as text; never nil
 	// when read.
 	Configs map[string]string `json:"configs"`
@@ -55,6 +63,12 @@ func DefaultQueueOptions() QueueOptions {
 		TimestampBeforeMaxMs: math.MaxInt64,
 		TimestampAfterMaxMs:  3_600_000, // Kafka's message.timestamp.after.max.ms
 
+		CleanupDelete:        true,
+		CompactionLagMaxMs:   math.MaxInt64,
+		TombstoneRetentionMs: 86_400_000, // Kafka's delete.retention.ms
+		DirtyRatioMin:        0.5,
+		Compression:          "producer",
+
 		Configs: map[string]string{},
 	}
 }
@@ -74,9 +88,20 @@ type QueuePatch struct {
 	TimestampAfterMaxMs       *int64  `json:"timestamp_after_max_ms,omitempty"`
 	Namespace                 *string `json:"namespace,omitempty"`
 	Task                      *string `json:"task,omitempty"`
+
+	CleanupDelete        *bool    `json:"cleanup_delete,omitempty"`
+	CleanupCompact       *bool    `json:"cleanup_compact,omitempty"`
+	CompactionLagMinMs   *int64   `json:"compaction_lag_min_ms,omitempty"`
+	CompactionLagMaxMs   *int64   `json:"compaction_lag_max_ms,omitempty"`
+	TombstoneRetentionMs *int64   `json:"tombstone_retention_ms,omitempty"`
+	DirtyRatioMin        *float64 `json:"dirty_ratio_min,omitempty"`
+	Compression          *string  `json:"compression,omitempty"`
 	// Configs sets topic configs by name; a nil value takes one away.
 	Configs map[string]*string `json:"-"`
 }
+
+// ErrSourceOrCompact: a source of record ids in a compacted queue.
+var ErrSourceOrCompact = errors.New("source of record ids in a compacted queue")
 
 // ErrSourceNeedsWindow: a source of record ids without a window to look for them in.
 var ErrSourceNeedsWindow = errors.New("source of record ids without a deduplication window")
@@ -129,8 +154,14 @@ func (db *DB) Configure(ctx context.Context, name string, p QueuePatch, mode Con
 // optionsError names the constraint of the table that options broke.
 func optionsError(err error) error {
 	var pe *pgconn.PgError
-	if errors.As(err, &pe) && pe.ConstraintName == "queues_source_needs_window" {
+	if !errors.As(err, &pe) {
+		return err
+	}
+	switch pe.ConstraintName {
+	case "queues_source_needs_window":
 		return fmt.Errorf("%w: %w", ErrSourceNeedsWindow, err)
+	case "queues_source_or_compact":
+		return fmt.Errorf("%w: %w", ErrSourceOrCompact, err)
 	}
 	return err
 }

@@ -30,6 +30,9 @@ type SegmentRow struct {
 	Epoch         int32 // leader epoch
 	Records, Size int
 	Header, Data  []byte // owned by the caller
+	// TotalSize is the size of all that was written to the partition up to this
+	// segment, whatever became of it. Only ScanSegments tells it.
+	TotalSize int64
 }
 
 // ReadSpan asks Read for a partition's segments from an offset on.

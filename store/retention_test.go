@@ -58,7 +58,7 @@ func TestRetentionBySizeKeepsThatManyBytes(t *testing.T) {
 	for i := range 5 {
 		l.append(l.db, l.segment(0, 0, i))
 	}
-	l.exec(`UPDATE log_segments SET size = 100`)
+	l.exec(`UPDATE log_segments SET size = 100, total_size = 100 * (end_offset + 1)`)
 	for _, c := range []struct{ keep, start int64 }{{501, -1}, {500, -1}, {401, -1}, {400, 1}, {399, 1}, {201, 2}, {200, 3}, {1, 4}, {0, 5}, {-1, -1}} {
 		l.exec(`UPDATE queues SET retention_bytes = $1`, c.keep)
 		rows, err := l.db.RetentionDue(t.Context(), 0, 10, 2, 900)

@@ -3,9 +3,8 @@
 -- at most $3 segments ahead by time), and whether the sidecar has rows past use
 -- besides its newest, which stays. Of a deleted queue nothing is due, the sweeper
 -- takes all; but its partitions count among those looked at.
--- One probe per partition of each key; created_at rises with the offset. By
--- size, the oldest segments go while those after them still have retention_bytes,
--- as in Kafka: from the newest down, as far as that many bytes reach.
+-- One probe per partition of each key, and some 20 where a size is exceeded;
+-- created_at rises with the offset.
 -- $4: the least age of the sidecar in seconds. Index: log_segments_pkey, log_txns_pkey.
 SELECT p.id, GREATEST(s.next_start, b.next_start), t.old
   FROM (SELECT l.id, l.queue_id, l.start_offset FROM log_partitions l WHERE l.id > $1 ORDER BY l.id LIMIT $2) p
@@ -15,16 +14,11 @@ SELECT p.id, GREATEST(s.next_start, b.next_start), t.old
           FROM (SELECT g.end_offset, g.created_at FROM log_segments g
                  WHERE g.partition_id = p.id ORDER BY g.end_offset LIMIT $3) x
          WHERE x.end_offset < p.start_offset -- left by a round that was cut off
-            OR q.retention_ms >= 0
+            OR q.cleanup_delete AND q.retention_ms >= 0
            AND x.created_at < clock_timestamp() - make_interval(secs => q.retention_ms / 1000.0)
        ) s ON q.id IS NOT NULL
-  LEFT JOIN LATERAL (
-        SELECT x.end_offset + 1 AS next_start
-          FROM (SELECT g.end_offset, sum(g.size) OVER (ORDER BY g.end_offset DESC ROWS UNBOUNDED PRECEDING) - g.size AS after
-                  FROM log_segments g WHERE g.partition_id = p.id) x
-         WHERE x.after >= q.retention_bytes
-         ORDER BY x.end_offset DESC LIMIT 1
-       ) b ON q.retention_bytes >= 0
+  LEFT JOIN LATERAL (SELECT retained_from_1(p.id, q.retention_bytes) AS next_start) b
+       ON q.cleanup_delete AND q.retention_bytes >= 0
   LEFT JOIN LATERAL (
         SELECT count(*) = 2 AND min(x.created_at) < clock_timestamp()
                - make_interval(secs => GREATEST(q.dedup_window_seconds, q.completed_retention_seconds, $4)) AS old

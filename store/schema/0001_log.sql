@@ -34,6 +34,18 @@ CREATE TABLE queues (
     timestamp_after_max_ms  bigint NOT NULL DEFAULT 3600000 CHECK (timestamp_after_max_ms >= 0),
     -- The sidecar is kept at least this long, whatever the window.
     completed_retention_seconds integer NOT NULL DEFAULT 0 CHECK (completed_retention_seconds >= 0),
+    -- What becomes of old messages: expired ones go, superseded ones go (compaction), or both.
+    cleanup_delete       boolean NOT NULL DEFAULT true,
+    cleanup_compact      boolean NOT NULL DEFAULT false,
+    -- Compaction: how long a message is left alone at least, when it no longer is
+    -- at the latest, how long a tombstone stays after that, and how large the part
+    -- of the log must be that is not compacted.
+    compaction_lag_min_ms  bigint NOT NULL DEFAULT 0 CHECK (compaction_lag_min_ms >= 0),
+    compaction_lag_max_ms  bigint NOT NULL DEFAULT 9223372036854775807 CHECK (compaction_lag_max_ms > 0),
+    tombstone_retention_ms bigint NOT NULL DEFAULT 86400000 CHECK (tombstone_retention_ms >= 0),
+    dirty_ratio_min        double precision NOT NULL DEFAULT 0.5 CHECK (dirty_ratio_min BETWEEN 0 AND 1),
+    -- The codec that batches of Kafka clients are stored in; 'producer': as sent.
+    compression          text    NOT NULL DEFAULT 'producer',
     -- Where the id of a Kafka record comes from: 'none', 'key' or 'header:NAME'.
     dedup_source         text    NOT NULL DEFAULT 'none',
     -- How many offsets back an id is known; no limit by default.
@@ -47,11 +59,14 @@ CREATE TABLE queues (
     created_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     deleted_at           timestamptz,                 -- tombstone: the name is free, the rows wait for the sweeper
     version              bigint NOT NULL DEFAULT 0,   -- cluster.catalog_version of its last change
-    CONSTRAINT queues_source_needs_window CHECK (dedup_source = 'none' OR dedup_window_seconds > 0)
+    CONSTRAINT queues_source_needs_window CHECK (dedup_source = 'none' OR dedup_window_seconds > 0),
+    CONSTRAINT queues_source_or_compact CHECK (dedup_source = 'none' OR NOT cleanup_compact),
+    CONSTRAINT queues_some_cleanup CHECK (cleanup_delete OR cleanup_compact)
 );
 CREATE UNIQUE INDEX queues_name ON queues (name) WHERE deleted_at IS NULL;
 CREATE INDEX queues_version ON queues (version);
 CREATE INDEX queues_deleted ON queues (id) WHERE deleted_at IS NOT NULL;
+CREATE INDEX queues_compacted ON queues (id) WHERE cleanup_compact;
 
 -- One row per partition. Append locks it and never updates it, so the row
 -- stays one tuple whatever snapshots are open; only log start, the sidecar's
@@ -80,6 +95,9 @@ CREATE TABLE log_segments (
     size          integer NOT NULL,   -- bytes as served
     header        bytea   NOT NULL,   -- versioned, see queen/segment.go
     data          bytea   NOT NULL,
+    -- Running sum of the sizes written to the partition, this one included. It
+    -- counts what was removed since, so differences are found by two looks.
+    total_size    bigint  NOT NULL DEFAULT 0,
     PRIMARY KEY (partition_id, end_offset)
 );
 -- No statistics of what no plan asks about, here and below: ANALYZE counts the
@@ -109,6 +127,7 @@ CREATE TABLE log_txns (
     -- and the parts follow one another. A repeat of the call is answered from it.
     part_verdicts smallint[],
     part_offsets  bigint[],
+    total_size    bigint NOT NULL DEFAULT 0,  -- as in log_segments
     PRIMARY KEY (partition_id, end_offset)
 );
 ALTER TABLE log_txns ALTER COLUMN hashes SET STORAGE EXTERNAL, ALTER COLUMN hashes SET STATISTICS 0,
@@ -156,6 +175,17 @@ CREATE TABLE producers (
     PRIMARY KEY (partition_id, producer_id, end_offset)
 );
 CREATE SEQUENCE producer_ids MINVALUE 1;
+
+-- How far partitions are compacted. Compaction removes superseded messages from
+-- log_segments and whole rows that have none left; never the last row of a
+-- partition, and never anything from log_txns.
+CREATE TABLE log_compactions (
+    partition_id   bigint PRIMARY KEY,
+    clean_to       bigint NOT NULL,  -- below it no message is superseded by another below it
+    clean_bytes    bigint NOT NULL,  -- the size of what is left below it
+    clean_total    bigint NOT NULL,  -- log_segments.total_size of what was written below it
+    tombstones_due timestamptz       -- when the first tombstone below it may go; NULL: there is none
+);
 
 -- A group's position in a partition, for both doors, and its native lease.
 CREATE TABLE cursors (

@@ -76,7 +76,8 @@ CREATE FUNCTION append_1(
     dup_index      integer[],  -- offset within the segment, from 1; those withheld follow its last
     dup_offset     bigint[],   -- of the original
     dup_hi         bigint[],   -- its message id; both halves 0 when it can no longer be read
-    dup_lo         bigint[]
+    dup_lo         bigint[],
+    dup_compacted  boolean     -- compaction may have removed originals: whoever answers looks
 )
 LANGUAGE plpgsql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT
@@ -97,6 +98,7 @@ DECLARE
     v_ttls    bigint[];
     v_newest  timestamptz;
     v_max_ts  bigint;
+    v_total   bigint;         -- bytes written to the partition before
     v_hashes  uuid[];
     v_ids     uuid[];         -- what is probed: v_hashes and the withheld
     v_kept    integer;
@@ -135,7 +137,7 @@ BEGIN
         v_n := p_parts[s];
         base_offset := NULL; end_offset := NULL; created_at := NULL; next_offset := NULL;
         part_verdicts := NULL; part_offsets := NULL;
-        dup_index := NULL; dup_offset := NULL; dup_hi := NULL; dup_lo := NULL;
+        dup_index := NULL; dup_offset := NULL; dup_hi := NULL; dup_lo := NULL; dup_compacted := NULL;
         status := NULL;
 
         -- The row is read after the lock, and the queue with it.
@@ -150,12 +152,12 @@ BEGIN
         ELSIF v_pid <> ALL (v_locked) THEN
             status := 5;
         ELSE
-            SELECT t.end_offset + 1, t.created_at, t.max_timestamp
-              INTO next_offset, v_newest, v_max_ts
+            SELECT t.end_offset + 1, t.created_at, t.max_timestamp, t.total_size
+              INTO next_offset, v_newest, v_max_ts, v_total
               FROM log_txns t WHERE t.partition_id = v_pid
              ORDER BY t.end_offset DESC LIMIT 1;
             IF NOT FOUND THEN
-                next_offset := 0; v_newest := '-infinity'; v_max_ts := -1;
+                next_offset := 0; v_newest := '-infinity'; v_max_ts := -1; v_total := 0;
             END IF;
 
             -- 1 An earlier attempt of this very call.
@@ -308,6 +310,9 @@ BEGIN
                                    s, p_uid_segment, p_uid_index, p_uid_hi, p_uid_lo,
                                    p_span_segment, p_span_from, p_span_to) d;
                 END IF;
+                IF dup_index IS NOT NULL THEN
+                    dup_compacted := EXISTS (SELECT FROM log_compactions c WHERE c.partition_id = v_pid);
+                END IF;
                 -- A message withheld that is not stored has its place before others of the segment.
                 IF p_withheld[s] <> COALESCE(cardinality(dup_index), 0) OR dup_index[1] <= p_hashed[s] THEN
                     status := 2;
@@ -354,15 +359,15 @@ BEGIN
             created_at := GREATEST(v_now, v_newest);
             IF v_records > 0 THEN
                 INSERT INTO log_segments AS l (partition_id, end_offset, base_offset, created_at, max_timestamp,
-                                               leader_epoch, records, size, header, data)
+                                               leader_epoch, records, size, header, data, total_size)
                 VALUES (v_pid, end_offset, base_offset, created_at, v_max_ts,
-                        p_epoch, v_records, octet_length(v_data), v_header, v_data);
+                        p_epoch, v_records, octet_length(v_data), v_header, v_data, v_total + octet_length(v_data));
                 INSERT INTO log_txns AS l (partition_id, end_offset, base_offset, created_at, max_timestamp,
-                                           id_hi, id_lo, hashes, ttls, part_verdicts, part_offsets)
+                                           id_hi, id_lo, hashes, ttls, part_verdicts, part_offsets, total_size)
                 VALUES (v_pid, end_offset, base_offset, created_at, v_max_ts, p_id_hi[s], p_id_lo[s], v_hashes,
                         CASE WHEN cardinality(v_ttls) > 0 THEN v_ttls END,
                         CASE WHEN v_kept < v_n OR v_answered THEN part_verdicts END,
-                        CASE WHEN v_kept < v_n OR v_answered THEN part_offsets END);
+                        CASE WHEN v_kept < v_n OR v_answered THEN part_offsets END, v_total + octet_length(v_data));
             END IF;
             FOR j IN 1 .. cardinality(v_pids) LOOP
                 v_state := v_states[j];

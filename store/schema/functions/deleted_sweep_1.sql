@@ -54,6 +54,7 @@ BEGIN
         v_left := v_left - v_n;
         IF v_left <= 0 THEN RETURN false; END IF;
         DELETE FROM log_runs WHERE partition_id = v_part;
+        DELETE FROM log_compactions WHERE partition_id = v_part;
 
         -- A producer has one row that is alive.
         SELECT x.producer_id INTO v_to FROM producers x WHERE x.partition_id = v_part
