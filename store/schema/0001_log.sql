@@ -212,7 +212,7 @@ CREATE TABLE subscriptions (
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (queue_id, group_name)
 );
-CREATE INDEX subscriptions_group ON subscriptions (group_name);
+CREATE INDEX subscriptions_group ON subscriptions (group_name, queue_id);
 
 -- What became of calls that no id base makes repeatable: acks, keys and values,
 -- transactions. A row is written with the call's other writes, so that a repeat
