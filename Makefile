@@ -115,6 +115,16 @@ compat-kafka: ## the compat suite against Apache Kafka, and Kafka's console tool
 	@.ci/need postgresql java maven
 	$(GO) test -count=1 -tags java ./compat/kafkanode
 
+.PHONY: clients
+clients: ## other people's clients against a broker of ours (CLIENTS='sarama kafkajs')
+	@.ci/need postgresql kcat jdk maven node npm venv
+	$(GO) run ./compat/clients/run $(CLIENTS)
+
+.PHONY: clients-kafka
+clients-kafka: ## the same programs against Apache Kafka, where they must pass too
+	@.ci/need kcat jdk maven node npm venv
+	$(GO) run ./compat/clients/run -kafka $(CLIENTS)
+
 .PHONY: chaos
 chaos: ## faults under load, then counting, over three seeds (CHAOS_TIME=10m CHAOS_SEED=1,2,3)
 	@.ci/need postgresql

@@ -18,6 +18,7 @@ var offsetCases = []Case{
 	{"offsets/commit-and-fetch-at-every-version", commitEveryVersion},
 	{"offsets/unknown-group-is-minus-1", unknownGroup},
 	{"offsets/commit-refusals", commitRefusals},
+	{"offsets/negative-position-is-stored-as-sent", negativePosition},
 }
 
 func timeLookup(_ context.Context, t *T) {
@@ -204,4 +205,30 @@ func commitRefusals(_ context.Context, t *T) {
 	stranger := commit{member: "stranger", generation: 3}
 	t.wantCode("a member nobody has", w.commit(group, tp, v, stranger),
 		kerr.UnknownMemberID.Code, kerr.IllegalGeneration.Code, kerr.GroupIDNotFound.Code)
+}
+
+// negativePosition: a position below 0 is not refused. kafkajs commits −2 to start
+// over after it was told that its position is out of range, and waits for ever if
+// that does not work.
+func negativePosition(_ context.Context, t *T) {
+	tp := t.topic(1)
+	group := t.name("compat-group")
+	w := t.dialTo(t.coordinator(group))
+	for _, limit := range []int16{2, 5, newest} {
+		cv, fv := t.max(kmsg.OffsetCommit, limit), t.max(kmsg.OffsetFetch, limit)
+		for _, at := range []int64{7, -2, -1} {
+			t.wantCode("commit", w.commit(group, tp, cv, commit{offset: at, leaderEpoch: -1, metadata: kmsg.StringPtr("m")}), 0)
+			if got := w.committed(group, tp, fv); got.code != 0 || got.offset != at {
+				t.Errorf("v%d: committed %d, fetched %+v", cv, at, got)
+			}
+		}
+	}
+	req := kmsg.NewPtrOffsetFetchRequest()
+	rg := kmsg.NewOffsetFetchRequestGroup()
+	rg.Group, rg.Topics = group, nil
+	req.Groups = append(req.Groups, rg)
+	all := ask[*kmsg.OffsetFetchResponse](w, req, t.max(kmsg.OffsetFetch, newest)).Groups
+	if len(all) != 1 || len(all[0].Topics) != 1 || all[0].Topics[0].Partitions[0].Offset != -1 {
+		t.Errorf("all positions of the group: %+v", all)
+	}
 }

@@ -12,7 +12,8 @@ import (
 // offsetCommit answers OffsetCommit (8) v0–10; v10 names topics by id. Positions
 // are stored per partition, each with its own code. A group nobody is in accepts
 // commits without a generation, which makes it one; the retention of v2–4 and
-// the timestamps of v1 are ignored, as in Kafka.
+// the timestamps of v1 are ignored, as in Kafka. So is a position's sign: kafkajs
+// commits −2 to start over.
 func (c *conn) offsetCommit(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.OffsetCommitRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
@@ -95,8 +96,6 @@ func (c *conn) checkCommit(version int16, topic string, p kmsg.OffsetCommitReque
 		return codeUnknownTopicOrPartition
 	case len(text(p.Metadata)) > c.srv.cfg.Groups.OffsetMetadataBytesMax:
 		return codeOffsetMetadataTooLarge
-	case p.Offset < 0:
-		return codeInvalidRequest
 	}
 	return codeNone
 }
@@ -228,7 +227,7 @@ func answerAll(cursors []queen.Cursor, rg *kmsg.OffsetFetchResponseGroup) {
 	at := map[string]int{}
 	for _, cursor := range cursors {
 		name := cursor.Partition.Queue.Name
-		if cursor.Offset < 0 || !legalTopic(name) {
+		if !legalTopic(name) {
 			continue
 		}
 		i, ok := at[name]
@@ -258,7 +257,7 @@ func position(p *kmsg.OffsetFetchResponseGroupTopicPartition, cursor queen.Curso
 	case code == codeUnknownTopicOrPartition: // nothing can be stored there
 	case code != codeNone:
 		p.ErrorCode = code
-	case cursor.Offset >= 0:
+	default: // −1, −1 and no text where nothing is stored
 		p.Offset, p.LeaderEpoch, p.Metadata = cursor.Offset, cursor.Epoch, &cursor.Metadata
 	}
 }

@@ -193,7 +193,6 @@ func TestCommitsThatAreRefused(t *testing.T) {
 		f("metadata of 4097 bytes", 9, codeOffsetMetadataTooLarge, func(r *kmsg.OffsetCommitRequest) {
 			r.Topics[0].Partitions[0].Metadata = kmsg.StringPtr(strings.Repeat("x", 4097))
 		})
-		f("a negative offset", 9, codeInvalidRequest, func(r *kmsg.OffsetCommitRequest) { r.Topics[0].Partitions[0].Offset = -1 })
 		f("no name", 9, codeInvalidGroupID, func(r *kmsg.OffsetCommitRequest) { r.Group = "" })
 		for _, err := range []error{queen.ErrUnavailable, queen.ErrOutcomeUnknown, queen.ErrStorageFull} {
 			d.fake.setFail(err)

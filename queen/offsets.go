@@ -48,7 +48,7 @@ type EpochAnswer struct {
 // Cursor is a group's position in a partition: the next offset to read.
 type Cursor struct {
 	Partition   PartitionRef // filled with name and topic id on reading
-	Offset      int64        // −1: no position is stored
+	Offset      int64        // −1: no position is stored, or what a client stored; below 0, a start over
 	Epoch       int32        // leader epoch the client sent along, −1 for none
 	Metadata    string       // at most 4,096 bytes
 	CommittedAt time.Time
@@ -229,7 +229,9 @@ func (e *Engine) NewProducer(ctx context.Context) (ProducerID, error) {
 const MetadataBytesMax = 4096
 
 // CommitOffsets stores a group's positions in one call; the answers carry Err
-// per partition. What is refused does not keep the rest from being stored.
+// per partition. What is refused does not keep the rest from being stored. A
+// position below 0 is kept as it is: Kafka clients mean "start over" by it, and a
+// native group reads on from the log start.
 func (e *Engine) CommitOffsets(ctx context.Context, group string, cs []Cursor) ([]Cursor, error) {
 	if err := ValidateName("group", group); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidGroup, err)
@@ -245,8 +247,6 @@ func (e *Engine) CommitOffsets(ctx context.Context, group string, cs []Cursor) (
 			out[i].Err = err
 		case len(c.Metadata) > MetadataBytesMax:
 			out[i].Err = fmt.Errorf("%w: %d bytes, at most %d are stored", ErrMetadataTooLarge, len(c.Metadata), MetadataBytesMax)
-		case c.Offset < 0:
-			out[i].Err = fmt.Errorf("%w: offset %d", ErrOffsetOutOfRange, c.Offset)
 		default:
 			rows = append(rows, store.CursorRow{
 				Partition: p.id, Offset: c.Offset, Epoch: c.Epoch, Metadata: []byte(c.Metadata),

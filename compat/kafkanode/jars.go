@@ -10,25 +10,30 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 //go:embed pom.xml
 var pom []byte
 
 // Jars answers the class path of Apache Kafka and its tools, fetching the jars
-// on first use. They are kept under the user's cache folder in one folder per
-// content of pom.xml, so changing a version never mixes two sets.
-func Jars(ctx context.Context) (string, error) {
+// on first use.
+func Jars(ctx context.Context) (string, error) { return JarsOf(ctx, pom) }
+
+// JarsOf answers the class path of what a pom.xml depends on at run time, given
+// properties as NAME=VALUE. The jars are kept under the user's cache folder in one
+// folder per content and properties, so changing a version never mixes two sets.
+func JarsOf(ctx context.Context, pom []byte, properties ...string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("kafka jars: no cache folder: %w", err)
 	}
-	sum := sha256.Sum256(pom)
+	sum := sha256.Sum256(append([]byte(strings.Join(properties, "\n")), pom...))
 	dir := filepath.Join(cache, "queen-kafka", hex.EncodeToString(sum[:6]))
 	if _, err := os.Stat(dir); err == nil {
 		return filepath.Join(dir, "*"), nil
 	}
-	if err := fetch(ctx, dir); err != nil {
+	if err := fetch(ctx, dir, pom, properties); err != nil {
 		return "", err
 	}
 	return filepath.Join(dir, "*"), nil
@@ -36,7 +41,7 @@ func Jars(ctx context.Context) (string, error) {
 
 // fetch fills dir by way of a sibling folder and a rename, so that a fetch cut
 // short is never taken for a complete one.
-func fetch(ctx context.Context, dir string) error {
+func fetch(ctx context.Context, dir string, pom []byte, properties []string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return fmt.Errorf("kafka jars: %w", err)
 	}
@@ -49,8 +54,11 @@ func fetch(ctx context.Context, dir string) error {
 		return fmt.Errorf("kafka jars: %w", err)
 	}
 	jars := filepath.Join(tmp, "jars")
-	cmd := exec.CommandContext(ctx, "mvn", "-q", "-B", "dependency:copy-dependencies",
-		"-DincludeScope=runtime", "-DoutputDirectory="+jars)
+	args := []string{"-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=" + jars}
+	for _, p := range properties {
+		args = append(args, "-D"+p)
+	}
+	cmd := exec.CommandContext(ctx, "mvn", args...)
 	cmd.Dir = tmp
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("kafka jars: mvn dependency:copy-dependencies: %w\n%s", err, out)
