@@ -36,6 +36,7 @@ const (
 	codeInvalidReplicaAssignment int16 = 39
 	codeInvalidConfig            int16 = 40
 	codeInvalidRequest           int16 = 42
+	codePolicyViolation          int16 = 44
 	codeOutOfOrderSequence       int16 = 45
 	codeDuplicateSequence        int16 = 46
 	codeInvalidProducerEpoch     int16 = 47
@@ -94,6 +95,7 @@ var errorTable = []errorRow{
 	{err: queen.ErrInvalidName, code: codeInvalidTopic},
 	{err: queen.ErrInvalidPartitions, code: codeInvalidPartitions},
 	{err: queen.ErrInvalidConfig, code: codeInvalidConfig},
+	{err: queen.ErrPolicy, code: codePolicyViolation},
 	{err: queen.ErrInvalidRequest, code: codeInvalidRequest},
 
 	{err: queen.ErrCorruptBatch, code: codeCorruptMessage},

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"queenmq/store"
@@ -669,5 +670,139 @@ func TestTopicsStoreBatchesInTheirOwnCodec(t *testing.T) {
 	batch := pairsBatch(t, codecZstd, pair{"a", strings.Repeat("x", 20_000)})
 	if _, err := e.Append(t.Context(), []AppendItem{{Partition: at("small", 0), Batch: batch}})[0].Result(t.Context()); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("20,000 bytes where 10,000 are allowed: %v, want ErrTooLarge", err)
+	}
+}
+
+// A large hole is crossed in a few trips, whether it lies between segments or
+// inside one, with a lease and without.
+func TestPopCrossesWhatCompactionEmptied(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, storetest.New(t), byHand)
+	compactedTopic(t, e, "t")
+	many := make([]pair, 3000)
+	for i := range many {
+		many[i] = pair{"a", strconv.Itoa(i)}
+	}
+	appendPairs(t, e, "t", append([]pair{{"first", "1"}}, many...)...) // 0, then a hole
+	for range 20 {
+		appendPairs(t, e, "t", many[:100]...)
+	}
+	appendPairs(t, e, "t", append(many, pair{"last", "1"})...) // a hole, then 8000 and 8001
+	appendPairs(t, e, "t", pair{"end", "1"})
+	compactNow(t, e)
+	wantContents(t, e, "t", "0 first=1", "8000 a=2999", "8001 last=1", "8002 end=1")
+	for _, auto := range []bool{false, true} {
+		var got []int64
+		for range 4 {
+			p, err := e.Pop(t.Context(), PopRequest{Queue: "t", Group: fmt.Sprint("g", auto), AutoAck: auto})
+			if err != nil || len(p.Messages) != 1 {
+				t.Fatalf("%d messages, %v after %v", len(p.Messages), err, got)
+			}
+			got = append(got, p.Messages[0].Offset)
+			if !auto {
+				a := e.Ack(t.Context(), []Ack{{TransactionID: p.Messages[0].TransactionID, PartitionID: p.PartitionID, LeaseID: p.LeaseID, Group: p.Group, Status: AckCompleted}})
+				if a[0].Err != nil {
+					t.Fatal(a[0].Err)
+				}
+			}
+		}
+		if !slices.Equal(got, []int64{0, 8000, 8001, 8002}) {
+			t.Errorf("popped %v", got)
+		}
+	}
+	// What lies between segments takes no call, what lies inside one takes one.
+	for _, c := range []struct{ position, next, last int64 }{{1, 1, 3000}, {3001, 5001, 7999}} {
+		if _, err := e.CommitOffsets(t.Context(), "h", []Cursor{{Partition: at("t", 0), Offset: c.position}}); err != nil {
+			t.Fatal(err)
+		}
+		p := e.catalog.cached(QueueRef{Name: "t"}).partition(0)
+		claim, err := e.db.Claim(t.Context(), store.ClaimRequest{
+			Group: "h", Partitions: []int64{p.id}, Batch: 1, MaxBytes: 1, Lease: uuid.New(), LeaseFor: time.Hour,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		msgs, holes, err := unpackClaim(p, claim)
+		if err != nil || len(msgs) != 0 || int64(len(holes)) != c.last-c.next+1 || holes[0] != c.next || holes[len(holes)-1] != c.last {
+			t.Errorf("at %d: %d messages and %d holes, %v; want those of %d to %d", c.position, len(msgs), len(holes), err, c.next, c.last)
+		}
+	}
+}
+
+// What compaction or retention took is no reason to think that the log was cut:
+// an epoch of which nothing is left ended where the next one began.
+func TestEpochsOutliveTheirRecords(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	e := openEngine(t, db, byHand)
+	compactedTopic(t, e, "t")
+	appendPairs(t, e, "t", pair{"a", "1"})
+	appendPairs(t, e, "t", pair{"a", "2"})
+	appendPairs(t, e, "t", pair{"a", "3"})
+	appendPairs(t, e, "t", pair{"b", "1"})
+	now := e.Cluster().Epoch
+	if _, err := storetest.Pool(t, db).Exec(t.Context(), `UPDATE log_segments SET leader_epoch = end_offset - 3 + $1`, now); err != nil {
+		t.Fatal(err)
+	}
+	end := func(epoch int32) EpochEnd {
+		t.Helper()
+		a, err := e.EpochEnds(t.Context(), []EpochQuery{{Partition: at("t", 0), CurrentEpoch: -1, Epoch: epoch}})
+		if err != nil || a[0].Err != nil {
+			t.Fatal(err, a[0].Err)
+		}
+		return a[0].End
+	}
+	want := map[int32]EpochEnd{}
+	for epoch := max(now-3, 0); epoch <= now; epoch++ {
+		want[epoch] = end(epoch)
+	}
+	compactNow(t, e)
+	wantContents(t, e, "t", "2 a=3", "3 b=1")
+	for epoch, before := range want {
+		if got := end(epoch); got.EndOffset < before.EndOffset {
+			t.Errorf("epoch %d ended at %d, and now at %d: its readers would think that the log was cut", epoch, before.EndOffset, got.EndOffset)
+		}
+		a, err := e.Read(t.Context(), ReadRequest{Items: []ReadItem{{Partition: at("t", 0), Offset: 2, MaxBytes: 1, CurrentEpoch: -1, LastFetchedEpoch: epoch}}, MaxBytes: 1})
+		if err != nil || a[0].Diverging != nil && want[epoch].EndOffset >= 2 {
+			t.Errorf("a reader at 2 that comes from epoch %d is told %+v, %v", epoch, a[0].Diverging, err)
+		}
+	}
+}
+
+func TestTheNewestTimestampIsThatOfARecordThatIsThere(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, storetest.New(t), byHand)
+	compactedTopic(t, e, "t")
+	now := time.Now().UnixMilli()
+	for i, ms := range []int64{100, 900, 300, 500, 200} { // 900 is superseded
+		key := []string{"a", "b", "b", "c", "d"}[i]
+		b := pairsBatch(t, codecNone, pair{key, "1"})
+		binary.BigEndian.PutUint64(b[batchAtBaseTimestamp:], uint64(now+ms))
+		binary.BigEndian.PutUint64(b[batchAtMaxTimestamp:], uint64(now+ms))
+		appendBatch(t, e, at("t", 0), sealed(b))
+	}
+	newest := func(at int64) (int64, int64) {
+		t.Helper()
+		a, err := e.Offsets(t.Context(), []OffsetQuery{{Partition: PartitionRef{Queue: QueueRef{Name: "t"}}, Timestamp: at, CurrentEpoch: -1}})
+		if err != nil || a[0].Err != nil {
+			t.Fatal(err, a[0].Err)
+		}
+		return a[0].Offset, a[0].Timestamp - now
+	}
+	if o, ms := newest(AtMaxTimestamp); o != 1 || ms != 900 {
+		t.Fatalf("offset %d at %d, want 1 at 900", o, ms)
+	}
+	compactNow(t, e)
+	for _, c := range []struct{ at, offset, ms int64 }{{AtMaxTimestamp, 3, 500}, {now + 400, 3, 500}, {now + 150, 2, 300}} {
+		if o, ms := newest(c.at); o != c.offset || ms != c.ms {
+			t.Errorf("at %d: offset %d at %d, want %d at %d", c.at, o, ms, c.offset, c.ms)
+		}
+	}
+	if o, _ := newest(now + 600); o != -1 {
+		t.Errorf("offset %d is told for a time after all records", o)
+	}
+	// Nobody deletes from a log that is only compacted, as in Kafka.
+	if got := e.Truncate(t.Context(), []Truncation{{Partition: at("t", 0), Before: 2}})[0]; !errors.Is(got.Err, ErrPolicy) {
+		t.Errorf("deleting records: %+v, want ErrPolicy", got)
 	}
 }

@@ -36,6 +36,8 @@ var (
 	ErrInvalidPartitions = errors.New("invalid partition count")
 	// ErrInvalidConfig: an option is unknown or its value is refused.
 	ErrInvalidConfig = errors.New("invalid configuration")
+	// ErrPolicy: what the queue is set to forbids it.
+	ErrPolicy = errors.New("not allowed by the queue's policy")
 	// ErrInvalidRequest: the request contradicts itself or lacks something.
 	ErrInvalidRequest = errors.New("invalid request")
 
@@ -86,7 +88,7 @@ var (
 var Errors = []error{
 	ErrOutcomeUnknown, ErrUnavailable, ErrStorageFull, ErrTimedOut, ErrOverloaded, ErrClosing,
 	ErrUnknownQueue, ErrUnknownQueueID, ErrUnknownPartition, ErrQueueExists, ErrInvalidName,
-	ErrInvalidPartitions, ErrInvalidConfig, ErrInvalidRequest,
+	ErrInvalidPartitions, ErrInvalidConfig, ErrPolicy, ErrInvalidRequest,
 	ErrCorruptBatch, ErrInvalidRecord, ErrInvalidTimestamp, ErrTooLarge, ErrUnsupportedCompression, ErrTransactional,
 	ErrOutOfOrderSequence, ErrDuplicateSequence, ErrProducerFenced, ErrUnknownProducer,
 	ErrOffsetOutOfRange, ErrFencedEpoch, ErrUnknownEpoch,

@@ -129,6 +129,12 @@ func (e *Engine) offsetAt(ctx context.Context, p *partition, at int64, m store.M
 		if err != nil {
 			return a, err
 		}
+		if seg.newest() < row.MaxTimestamp {
+			// The record that had it is gone. Rare enough to look at what is left.
+			if seg, err = e.newestSegment(ctx, p, m); seg == nil || err != nil {
+				return a, err
+			}
+		}
 		a.Offset, a.Timestamp, err = seg.maxTimestamp()
 		a.Epoch = seg.epoch
 		return a, err
@@ -170,6 +176,22 @@ func (e *Engine) offsetAt(ctx context.Context, p *partition, at int64, m store.M
 	}
 }
 
+// newestSegment is the first of the segments with the highest timestamp, nil in
+// an empty log.
+func (e *Engine) newestSegment(ctx context.Context, p *partition, m store.Mark) (newest *segment, err error) {
+	err = e.scan(ctx, p.id, m.LogStart, m.NextOffset, func(row store.SegmentRow) (bool, error) {
+		s, err := loadRow(row)
+		if err == nil && (newest == nil || s.newest() > newest.newest()) {
+			newest = s
+		}
+		return true, err
+	})
+	if err != nil {
+		return nil, storeError("find the newest timestamp", err)
+	}
+	return newest, nil
+}
+
 // EpochEnds answers one EpochAnswer per query, from the database.
 func (e *Engine) EpochEnds(ctx context.Context, qs []EpochQuery) ([]EpochAnswer, error) {
 	e.meetIncarnation()
@@ -201,18 +223,20 @@ func (e *Engine) EpochEnds(ctx context.Context, qs []EpochQuery) ([]EpochAnswer,
 // epochEnd is the largest epoch of the log at or below the one asked, and
 // where it ended. The current epoch ends at the log's end, also while empty.
 func (e *Engine) epochEnd(ctx context.Context, p *partition, epoch int32) (EpochEnd, bool, error) {
-	if epoch == e.db.Incarnation().Epoch {
-		ms, err := e.db.Marks(ctx, []int64{p.id})
+	if epoch != e.db.Incarnation().Epoch {
+		found, end, ok, err := e.db.EpochEnd(ctx, p.id, epoch)
 		if err != nil {
-			return EpochEnd{}, false, storeError("read the log's end", err)
+			return EpochEnd{}, false, storeError("find the end of an epoch", err)
 		}
-		return EpochEnd{Epoch: epoch, EndOffset: ms[0].NextOffset}, ms[0].Found, nil
+		if ok {
+			return EpochEnd{Epoch: found, EndOffset: end}, true, nil
+		}
 	}
-	found, end, ok, err := e.db.EpochEnd(ctx, p.id, epoch)
+	ms, err := e.db.Marks(ctx, []int64{p.id})
 	if err != nil {
-		return EpochEnd{}, false, storeError("find the end of an epoch", err)
+		return EpochEnd{}, false, storeError("read the log's end", err)
 	}
-	return EpochEnd{Epoch: found, EndOffset: end}, ok, nil
+	return EpochEnd{Epoch: epoch, EndOffset: ms[0].NextOffset}, ms[0].Found, nil
 }
 
 // NewProducer gives an idempotent producer an id that was never given before.

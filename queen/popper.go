@@ -143,7 +143,10 @@ func (e *Engine) claim(ctx context.Context, r PopRequest, group string, parts []
 		if err != nil {
 			return Popped{}, false, err
 		}
-		if !r.AutoAck && len(holes) > 0 {
+		if r.AutoAck {
+			lease, holes = uuid.Nil, slices.DeleteFunc(holes, func(o int64) bool { return o <= c.End })
+		}
+		if len(holes) > 0 {
 			// Nobody can complete an offset without a message.
 			if _, _, err := e.db.Ack(ctx, group, p.id, lease, holes, false); err != nil {
 				return Popped{}, false, storeError("claim", err)
@@ -163,7 +166,8 @@ func (e *Engine) claim(ctx context.Context, r PopRequest, group string, parts []
 }
 
 // unpackClaim decodes the messages given and not completed before, and lists
-// the offsets given that hold none.
+// the offsets given that hold none. Where none of them holds one, the list goes on
+// to the next message: a large hole is not crossed a batch at a time.
 func unpackClaim(p *partition, c store.Claim) (msgs []StoredMessage, holes []int64, err error) {
 	segs := make([]*segment, len(c.Segments))
 	for i, row := range c.Segments {
@@ -185,8 +189,32 @@ func unpackClaim(p *partition, c store.Claim) (msgs []StoredMessage, holes []int
 			msgs = append(msgs, m)
 		}
 	}
-	for ; next <= c.End; next++ {
+	end := c.End
+	if len(all) == 0 {
+		if end, err = nextMessage(segs, c.End); err != nil {
+			return nil, nil, fmt.Errorf("pop: %w", err)
+		}
+		end--
+	}
+	for ; next <= end; next++ {
 		holes = append(holes, next)
 	}
 	return msgs, holes, nil
+}
+
+// nextMessage is the offset of the first message after one, or the one after the
+// last offset of segs.
+func nextMessage(segs []*segment, after int64) (int64, error) {
+	next := after + 1
+	for _, s := range segs {
+		found := false
+		if err := s.messages(next, 1, func(m StoredMessage) bool {
+			next, found = m.Offset, true
+			return false
+		}); err != nil || found {
+			return next, err
+		}
+		next = max(next, s.end+1)
+	}
+	return next, nil
 }

@@ -256,13 +256,14 @@ func loadRow(r store.SegmentRow) (*segment, error) {
 }
 
 // diverging tells where the client's log left ours, if it did (KIP-595): the
-// epoch of its last record ended below the offset it asks for.
+// epoch of its last record ended below the offset it asks for. That we know
+// of no record of that epoch means nothing: compaction removes records anywhere.
 func (e *Engine) diverging(ctx context.Context, s *readState) (*EpochEnd, error) {
 	end, ok, err := e.epochEnd(ctx, s.p, s.item.LastFetchedEpoch)
 	if err != nil {
 		return nil, err
 	}
-	if ok && (end.Epoch < s.item.LastFetchedEpoch || end.EndOffset < s.item.Offset) {
+	if ok && end.EndOffset < s.item.Offset {
 		return &end, nil
 	}
 	return nil, nil //nolint:nilnil // no divergence is an answer

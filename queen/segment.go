@@ -383,14 +383,22 @@ func (s *segment) findTimestamp(t int64) (offset, timestamp int64, found bool, e
 	return 0, 0, false, nil
 }
 
-// maxTimestamp is the first of the messages with the segment's highest timestamp.
-func (s *segment) maxTimestamp() (offset, timestamp int64, err error) {
+// newest is the segment's highest timestamp.
+func (s *segment) newest() int64 { return s.newestBatch().mark.MaxTimestamp }
+
+func (s *segment) newestBatch() *segmentBatch {
 	newest := &s.batches[0]
 	for i := range s.batches {
 		if s.batches[i].mark.MaxTimestamp > newest.mark.MaxTimestamp {
 			newest = &s.batches[i]
 		}
 	}
+	return newest
+}
+
+// maxTimestamp is the first of the messages with the segment's highest timestamp.
+func (s *segment) maxTimestamp() (offset, timestamp int64, err error) {
+	newest := s.newestBatch()
 	delta, timestamp, err := findMaxTimestamp(newest.data, storedRecordsMax)
 	if err != nil {
 		return 0, 0, fmt.Errorf("batch at offset %d: %w", newest.base, err)

@@ -36,6 +36,9 @@ func (e *Engine) truncate(ctx context.Context, t Truncation) (int64, error) {
 	if err != nil {
 		return -1, err
 	}
+	if !p.queue.describe().Options.CleanupDelete {
+		return -1, fmt.Errorf("%w: messages of %q are compacted, not deleted (cleanup.policy)", ErrPolicy, p.queue.name())
+	}
 	ms, err := e.db.Marks(ctx, []int64{p.id})
 	if err != nil {
 		return -1, storeError("read the log's end", err)

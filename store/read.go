@@ -181,8 +181,8 @@ func (db *DB) segmentAt(ctx context.Context, partition int64, ts *int64) (Segmen
 }
 
 // EpochEnd returns the largest leader epoch at or below the one asked for that
-// wrote into the partition, and the offset after its last record. ok is false
-// where no segment is that old.
+// wrote into the partition, or, where nothing of such is left, the one asked for, and
+// where the next epoch began or will. ok is false where the partition has no segments.
 func (db *DB) EpochEnd(ctx context.Context, partition int64, epoch int32) (found int32, end int64, ok bool, err error) {
 	type epochEnd struct {
 		epoch int32

@@ -206,7 +206,10 @@ func TestTimeAndEpochSearchAgreeWithScan(t *testing.T) {
 			t.Errorf("round %d: MaxTimestampSegment ends at %d, want %d", round, got, want)
 		}
 		for e := int32(0); e <= epoch+1; e++ {
-			wantEpoch, wantEnd := int32(-1), int64(-1)
+			wantEpoch, wantEnd := e, int64(0) // older than all there is: it ended where the log begins
+			if len(segs) == 0 {
+				wantEpoch, wantEnd = -1, -1
+			}
 			for i, s := range segs {
 				if s.epoch <= e {
 					wantEpoch, wantEnd = s.epoch, ends[i]+1

@@ -39,6 +39,7 @@ var errorTable = []errorRow{
 	{err: queen.ErrInvalidName, status: http.StatusBadRequest, word: "invalid_name"},
 	{err: queen.ErrUnknownGroup, status: http.StatusNotFound, word: "unknown_group"},
 	{err: queen.ErrGroupNotEmpty, status: http.StatusConflict, word: "group_not_empty"},
+	{err: queen.ErrPolicy, status: http.StatusConflict, word: "policy"},
 	{err: queen.ErrInvalidPartitions, status: http.StatusBadRequest, word: "invalid_partitions"},
 	{err: queen.ErrInvalidConfig, status: http.StatusBadRequest, word: "invalid_config"},
 	{err: queen.ErrInvalidRequest, status: http.StatusBadRequest, word: "invalid_request"},

@@ -1,6 +1,7 @@
 -- The largest leader epoch at or below $2 in partition $1, and where it ended:
--- the base of the first segment of a later epoch, or the next offset. No row:
--- every segment is of a later epoch, or there is none.
+-- the base of the first segment of a later epoch, or the next offset. Where all
+-- that an epoch so old wrote is gone, it is $2 itself that ended there, as in Kafka:
+-- retention and compaction are no reason to think that a log was cut. No row: no segments.
 --
 -- Epochs never fall from segment to segment; the search is that of
 -- segment_at_time.sql for the first segment of an epoch above $2.
@@ -23,10 +24,10 @@ WITH RECURSIVE ends AS MATERIALIZED (
 ), found AS (
     SELECT s.best FROM search s WHERE s.lo > s.hi
 )
-SELECT b.leader_epoch,
+SELECT COALESCE(b.leader_epoch, $2::integer),
        COALESCE((SELECT x.base_offset FROM log_segments x WHERE x.partition_id = $1 AND x.end_offset = f.best),
                 (SELECT x.end_offset + 1 FROM log_txns x WHERE x.partition_id = $1 ORDER BY x.end_offset DESC LIMIT 1))
   FROM found f
-  CROSS JOIN LATERAL (SELECT x.leader_epoch FROM log_segments x
-                       WHERE x.partition_id = $1 AND x.end_offset < COALESCE(f.best, 9223372036854775807)
-                       ORDER BY x.end_offset DESC LIMIT 1) b
+  LEFT JOIN LATERAL (SELECT x.leader_epoch FROM log_segments x
+                      WHERE x.partition_id = $1 AND x.end_offset < COALESCE(f.best, 9223372036854775807)
+                      ORDER BY x.end_offset DESC LIMIT 1) b ON true

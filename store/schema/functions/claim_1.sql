@@ -93,6 +93,12 @@ BEGIN
            FOR NO KEY UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND OR v_cursor.lease_until > clock_timestamp();
         next_offset := GREATEST(v_cursor.next_offset, v_start);
+        -- What compaction emptied is passed by.
+        SELECT x.base_offset INTO v_last FROM log_segments x
+         WHERE x.partition_id = claim_1.partition_id AND x.end_offset >= claim_1.next_offset
+         ORDER BY x.end_offset LIMIT 1;
+        CONTINUE WHEN NOT FOUND;
+        next_offset := GREATEST(claim_1.next_offset, v_last);
         acked := ARRAY(SELECT a FROM unnest(v_cursor.acked) a WHERE a >= claim_1.next_offset ORDER BY a);
 
         v_bytes := 0; v_last := NULL;
