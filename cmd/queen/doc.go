@@ -12,5 +12,8 @@
 //	bench.go     queen bench: which loads, on what; the loads are in bench/
 //	bench_serve.go  a broker of our own around a load
 //	migrate.go   queen migrate
+//	client.go    the HTTP client of the commands below: flags, one call, errors with their fix
+//	show.go      tables for people, JSON for programs; nothing a terminal would obey
+//	push.go pop.go ack.go queue.go group.go kv.go   those commands
 //	version.go   queen version
 package main

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 )
@@ -24,6 +26,13 @@ type commandLine struct {
 	Bench   benchCommand   `cmd:"" help:"Put load on a broker, in turn with something to compare it to."`
 	Migrate migrateCommand `cmd:"" help:"Bring the database's schema to this version and exit."`
 	Version versionCommand `cmd:"" help:"Print the version and exit."`
+
+	Push  pushCommand   `cmd:"" help:"Push messages to a queue."`
+	Pop   popCommand    `cmd:"" help:"Lease messages of a queue, or complete them at once. Exit code 3: nothing was there."`
+	Ack   ackCommand    `cmd:"" help:"Say what became of popped messages."`
+	Queue queueCommands `cmd:"" help:"Queues: list, look at, configure, delete."`
+	Group groupCommands `cmd:"" help:"Consumer groups: list, look at, move, delete."`
+	KV    kvCommands    `cmd:"" name:"kv" help:"Keys and values."`
 }
 
 // databaseFlags say which PostgreSQL holds everything.
@@ -36,32 +45,43 @@ type databaseFlags struct {
 // process is what a command gets from the world.
 type process struct {
 	ctx    context.Context // ends at the first SIGINT or SIGTERM
+	stdin  io.Reader
 	stdout io.Writer
-	log    *slog.Logger
+	// terminal: a person reads stdout.
+	terminal bool
+	log      *slog.Logger
 }
 
 const (
-	exitFailed = 1
-	exitUsage  = 2
+	exitFailed  = 1
+	exitUsage   = 2
+	exitNothing = 3 // what was asked for is not there: an empty queue, a missing key
+	exitRetry   = 4 // no answer, or not now: repeating the command is right
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The second signal finds no handler any more and ends the process at once.
 	context.AfterFunc(ctx, stop)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
 // run is main without the process: it returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var cl commandLine
 	exited := -1
 	parser, err := newParser(&cl, stdout, stderr, func(code int) { exited = code })
 	if err != nil {
 		fmt.Fprintln(stderr, "queen:", err)
 		return exitFailed
+	}
+	for i, arg := range args {
+		if !utf8.ValidString(arg) { // the parser would replace its bytes silently
+			fmt.Fprintf(stderr, "queen: argument %d is not UTF-8: %s; queen push --bytes takes bytes from stdin\n", i+1, harmless(arg))
+			return exitUsage
+		}
 	}
 	command, err := parser.Parse(args)
 	if exited >= 0 { // --help
@@ -71,9 +91,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "queen:", err)
 		return exitUsage
 	}
-	p := &process{ctx: ctx, stdout: stdout, log: newLog(stderr, cl.LogLevel, cl.LogFormat)}
+	p := &process{ctx: ctx, stdin: stdin, stdout: stdout, terminal: onTerminal(stdout), log: newLog(stderr, cl.LogLevel, cl.LogFormat)}
 	if err := command.Run(p); err != nil {
-		fmt.Fprintln(stderr, "queen:", err)
+		fmt.Fprintln(stderr, "queen:", harmlessLines(err.Error())) // it may quote what a client sent
+		var exit *exitError
+		if errors.As(err, &exit) {
+			return exit.code
+		}
 		return exitFailed
 	}
 	return 0

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+type queueCommands struct {
+	List       queueListCommand       `cmd:"" help:"List queues by name."`
+	Get        queueGetCommand        `cmd:"" help:"Show a queue and its options."`
+	Set        queueSetCommand        `cmd:"" help:"Create a queue, or change its options."`
+	Delete     queueDeleteCommand     `cmd:"" help:"Delete a queue with all its messages."`
+	Depth      queueDepthCommand      `cmd:"" help:"Show what waits in each partition."`
+	Partitions queuePartitionsCommand `cmd:"" help:"List a queue's partitions."`
+	Browse     queueBrowseCommand     `cmd:"" help:"Show messages without leasing them."`
+}
+
+type queueListCommand struct {
+	clientFlags
+	Search string `placeholder:"TEXT" help:"Only names that contain it."`
+}
+
+// shownQueue is a queue as the door answers it.
+type shownQueue struct {
+	Name       string                     `json:"name"`
+	Partitions int                        `json:"partitions"`
+	Fixed      bool                       `json:"fixedPartitions"`
+	CreatedAt  string                     `json:"createdAt"`
+	Namespace  *string                    `json:"namespace"`
+	Task       *string                    `json:"task"`
+	Window     int                        `json:"dedupWindowSeconds"`
+	Options    map[string]json.RawMessage `json:"options"`
+}
+
+// Run lists queues.
+func (c *queueListCommand) Run(p *process) error {
+	q := url.Values{}
+	if c.Search != "" {
+		q.Set("search", c.Search)
+	}
+	answer, err := c.call(p, "GET", endpoint(q, "resources", "queues"), nil, 0)
+	if err != nil {
+		return err
+	}
+	return c.show(p, answer, func() (*table, error) {
+		var got struct {
+			Queues []shownQueue `json:"queues"`
+		}
+		t := &table{head: []string{"NAMESPACE", "TASK", "PARTITIONS", "WINDOW", "CREATED", "QUEUE"}}
+		err := decodeAnswer(answer, &got)
+		for _, q := range got.Queues {
+			t.add(orDash(q.Namespace), orDash(q.Task), itoa(q.Partitions), itoa(q.Window)+"s", q.CreatedAt, q.Name)
+		}
+		return t, err
+	})
+}
+
+type queueGetCommand struct {
+	clientFlags
+	Queue string `arg:"" help:"Queue to show."`
+}
+
+// Run shows a queue.
+func (c *queueGetCommand) Run(p *process) error {
+	answer, err := c.call(p, "GET", endpoint(nil, "resources", "queues", c.Queue), nil, 0)
+	if err != nil {
+		return err
+	}
+	return c.show(p, answer, func() (*table, error) {
+		var q shownQueue
+		if err := decodeAnswer(answer, &q); err != nil {
+			return nil, err
+		}
+		t := &table{head: []string{"PROPERTY", "VALUE"}}
+		t.add("name", q.Name)
+		t.add("namespace", orDash(q.Namespace))
+		t.add("task", orDash(q.Task))
+		t.add("partitions", itoa(q.Partitions))
+		t.add("fixedPartitions", strconv.FormatBool(q.Fixed))
+		t.add("createdAt", q.CreatedAt)
+		addOptions(t, q.Options)
+		return t, nil
+	})
+}
+
+func addOptions(t *table, options map[string]json.RawMessage) {
+	names := make([]string, 0, len(options))
+	for name := range options {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		t.add(name, string(options[name]))
+	}
+}
+
+type queueSetCommand struct {
+	clientFlags
+	Queue   string   `arg:"" help:"Queue to create or change."`
+	Option  []string `arg:"" optional:"" sep:"none" placeholder:"OPTION=VALUE" help:"Options such as dedupWindowSeconds=86400; queen queue get names them. null is an option's default."`
+	Replace bool     `help:"Options that are not named go back to their default; without it they stay."`
+
+	Namespace string `placeholder:"NAME" help:"Label to pop by."`
+	Task      string `placeholder:"NAME" help:"Label to pop by."`
+}
+
+// Validate refuses what is no option.
+func (c *queueSetCommand) Validate() error {
+	for _, o := range c.Option {
+		if name, _, found := strings.Cut(o, "="); !found || name == "" {
+			return fmt.Errorf("%q must be OPTION=VALUE, such as dedupWindowSeconds=86400", o)
+		}
+	}
+	return c.clientFlags.Validate()
+}
+
+// Run configures a queue.
+func (c *queueSetCommand) Run(p *process) error {
+	var body, options object
+	body.text("queue", c.Queue)
+	body.text("namespace", c.Namespace)
+	body.text("task", c.Task)
+	if !c.Replace {
+		body.text("mode", "merge")
+	}
+	for _, o := range c.Option {
+		name, value, _ := strings.Cut(o, "=")
+		if json.Valid([]byte(value)) { // a number, true, null
+			options.raw(name, []byte(value))
+		} else {
+			options.raw(name, quote(value))
+		}
+	}
+	body.raw("options", options.end())
+	answer, err := c.call(p, "POST", endpoint(nil, "configure"), body.end(), 0)
+	if err != nil {
+		return err
+	}
+	return c.show(p, answer, func() (*table, error) {
+		var got struct {
+			Queue   string                     `json:"queue"`
+			Created bool                       `json:"created"`
+			Options map[string]json.RawMessage `json:"options"`
+			Reset   []string                   `json:"reset"`
+		}
+		if err := decodeAnswer(answer, &got); err != nil {
+			return nil, err
+		}
+		t := &table{head: []string{"OPTION", "VALUE"}}
+		addOptions(t, got.Options)
+		switch {
+		case got.Created:
+			t.foot = "created " + got.Queue
+		case len(got.Reset) > 0:
+			t.foot = "back to their default: " + strings.Join(got.Reset, ", ")
+		}
+		return t, nil
+	})
+}
+
+type queueDeleteCommand struct {
+	clientFlags
+	Queue string `arg:"" help:"Queue to delete."`
+	Yes   bool   `help:"Yes, with all its messages: without it nothing is deleted."`
+}
+
+// Run deletes a queue.
+func (c *queueDeleteCommand) Run(p *process) error {
+	if !c.Yes {
+		return &exitError{exitUsage, fmt.Errorf("this deletes %s with all its messages; say so with --yes", strconv.Quote(c.Queue))}
+	}
+	answer, err := c.call(p, "DELETE", endpoint(nil, "resources", "queues", c.Queue), nil, 0)
+	if err != nil {
+		return err
+	}
+	return c.show(p, answer, func() (*table, error) {
+		return &table{head: []string{"DELETED"}, rows: [][]string{{c.Queue}}}, nil
+	})
+}
+
+type queueDepthCommand struct {
+	clientFlags
+	Queue string `arg:"" help:"Queue to measure."`
+	Group string `short:"g" placeholder:"NAME" help:"What this group owes; without it, what the group that is furthest behind owes, or all that is stored where there is none."`
+}
+
+// Run shows a queue's depth.
+func (c *queueDepthCommand) Run(p *process) error {
+	q := url.Values{}
+	if c.Group != "" {
+		q.Set("group", c.Group)
+	}
+	answer, err := c.call(p, "GET", endpoint(q, "resources", "queues", c.Queue, "depth"), nil, 0)
+	if err != nil {
+		return err
+	}
+	return c.show(p, answer, func() (*table, error) {
+		var got struct {
+			Pending    int64 `json:"pending"`
+			Partitions []struct {
+				Partition string `json:"partition"`
+				Pending   int64  `json:"pending"`
+			} `json:"partitions"`
+		}
+		t := &table{head: []string{"PENDING", "PARTITION"}}
+		err := decodeAnswer(answer, &got)
+		for _, d := range got.Partitions {
+			t.add(itoa(d.Pending), d.Partition)
+		}
+		t.foot = itoa(got.Pending) + " in all"
+		return t, err
+	})
+}
+
+type queuePartitionsCommand struct {
+	clientFlags
+	Queue string `arg:"" help:"Queue whose partitions to list."`
+}
+
+// Run lists a queue's partitions.
+func (c *queuePartitionsCommand) Run(p *process) error {
+	answer, err := c.call(p, "GET", endpoint(nil, "resources", "queues", c.Queue, "partitions"), nil, 0)
+	if err != nil {
+		return err
+	}
+	return c.show(p, answer, func() (*table, error) {
+		var got struct {
+			Partitions []struct {
+				ID     string `json:"id"`
+				Number int    `json:"number"`
+				Name   string `json:"name"`
+				Start  int64  `json:"logStartOffset"`
+				End    int64  `json:"highWatermark"`
+			} `json:"partitions"`
+		}
+		t := &table{head: []string{"ID", "NUMBER", "START", "END", "PARTITION"}}
+		err := decodeAnswer(answer, &got)
+		for _, x := range got.Partitions {
+			t.add(x.ID, itoa(x.Number), itoa(x.Start), itoa(x.End), x.Name)
+		}
+		return t, err
+	})
+}
+
+type queueBrowseCommand struct {
+	clientFlags
+	Queue string `arg:"" help:"Queue to look into."`
+
+	Partition string `short:"p" placeholder:"NAME" help:"This partition alone."`
+	Offset    int64  `default:"-1" placeholder:"N" help:"From this offset of the partition named (default: from the oldest message)."`
+	From      string `placeholder:"TIME" help:"From the first message stamped then or later, such as 2026-01-02T03:04:05Z."`
+	Group     string `short:"g" placeholder:"NAME" help:"Whose view the status is; without it, the group-less mode's."`
+	Status    string `short:"s" placeholder:"STATUS" help:"Only messages that are pending, processing or completed."`
+	Limit     int    `short:"n" default:"50" placeholder:"N" help:"Messages at most (${default})."`
+}
+
+// Run shows messages.
+func (c *queueBrowseCommand) Run(p *process) error {
+	q := url.Values{"queue": {c.Queue}, "limit": {strconv.Itoa(c.Limit)}}
+	for name, v := range map[string]string{"partition": c.Partition, "from": c.From, "consumerGroup": c.Group, "status": c.Status} {
+		if v != "" {
+			q.Set(name, v)
+		}
+	}
+	if c.Offset >= 0 {
+		q.Set("fromOffset", itoa(c.Offset))
+	}
+	answer, err := c.call(p, "GET", endpoint(q, "messages"), nil, 0)
+	if err != nil {
+		return err
+	}
+	return c.show(p, answer, func() (*table, error) {
+		var got struct {
+			Messages []struct {
+				poppedMessage
+				Status string `json:"status"`
+			} `json:"messages"`
+			Next *struct {
+				Partition  string `json:"partition"`
+				FromOffset int64  `json:"fromOffset"`
+			} `json:"next"`
+		}
+		t := &table{head: []string{"PARTITION", "OFFSET", "STATUS", "CREATED", "TRANSACTION ID", "DATA"}}
+		err := decodeAnswer(answer, &got)
+		for _, m := range got.Messages {
+			t.add(m.Partition, itoa(m.Offset), m.Status, m.CreatedAt, m.idText.cell(), m.valueText.cell())
+		}
+		if got.Next != nil {
+			t.foot = fmt.Sprintf("more: --partition %s --offset %d", strconv.Quote(got.Next.Partition), got.Next.FromOffset)
+		}
+		return t, err
+	})
+}
