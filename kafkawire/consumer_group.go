@@ -140,6 +140,18 @@ func (g *consumerGroup) heartbeat(now time.Time, r *consumerHeartbeat, image *to
 	}
 }
 
+// resume gives everybody time again after members could not reach the group.
+func (g *consumerGroup) resume(now time.Time) {
+	for _, m := range g.members {
+		if by := now.Add(g.limits.session); m.deadline.Before(by) {
+			m.deadline = by
+		}
+		if by := now.Add(m.rebalance); !m.revokeBy.IsZero() && m.revokeBy.Before(by) {
+			m.revokeBy = by
+		}
+	}
+}
+
 // regexesWithout counts the expressions that others than m subscribe to.
 func (g *consumerGroup) regexesWithout(m *consumerMember) int {
 	n := len(g.regexes)

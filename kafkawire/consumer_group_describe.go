@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"queenmq/queen"
 )
 
 // Kinds of members, from v1 of ConsumerGroupDescribe.
@@ -26,7 +28,8 @@ func (c *conn) consumerGroupDescribe(_ context.Context, r *request) (kmsg.Respon
 		g := kmsg.NewConsumerGroupDescribeResponseGroup()
 		g.Group = name
 		g.AuthorizedOperations = operations(req.IncludeAuthorizedOperations, groupOperations)
-		if g.ErrorCode = c.guard(name); g.ErrorCode == codeNone && !c.srv.groups.describeConsumer(name, &g) {
+		var under queen.Fence
+		if under, g.ErrorCode = c.guard(name); g.ErrorCode == codeNone && !c.srv.groups.describeConsumer(name, under, &g) {
 			g.ErrorCode, g.ErrorMessage = codeGroupIDNotFound, message(fmt.Errorf("%w of the consumer protocol", errNoGroup))
 		}
 		resp.Groups = append(resp.Groups, g)
@@ -35,8 +38,8 @@ func (c *conn) consumerGroupDescribe(_ context.Context, r *request) (kmsg.Respon
 }
 
 // describeConsumer fills in a consumer group; false if there is none of that name.
-func (s *groups) describeConsumer(name string, d *kmsg.ConsumerGroupDescribeResponseGroup) bool {
-	l := s.findConsumer(name)
+func (s *groups) describeConsumer(name string, under queen.Fence, d *kmsg.ConsumerGroupDescribeResponseGroup) bool {
+	l := s.findConsumer(name, under)
 	if l == nil {
 		return false
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"queenmq/queen"
 )
 
 // The bounds of what a consumer group's member says of itself. Kafka has none
@@ -27,15 +29,16 @@ func (c *conn) consumerGroupHeartbeat(ctx context.Context, r *request) (kmsg.Res
 	req := r.body.(*kmsg.ConsumerGroupHeartbeatRequest)
 	resp := req.ResponseKind().(*kmsg.ConsumerGroupHeartbeatResponse)
 	a := checkHeartbeat(req)
+	var under queen.Fence
 	if a.code == codeNone {
-		a.code = c.guard(req.Group)
+		under, a.code = c.guard(req.Group)
 	}
 	var image *topicImage
 	beat := beatFrom(req, r.clientID, c.host)
 	joins := req.MemberEpoch >= 0
 	if a.code == codeNone && joins {
 		var err error
-		if image, err = c.srv.imageFor(ctx, req.Group, beat); err != nil {
+		if image, err = c.srv.imageFor(ctx, req.Group, under, beat); err != nil {
 			if ctx.Err() != nil {
 				return nil, err
 			}
@@ -45,9 +48,9 @@ func (c *conn) consumerGroupHeartbeat(ctx context.Context, r *request) (kmsg.Res
 	switch {
 	case a.code != codeNone:
 	case joins:
-		a = c.srv.groups.consume(req.Group, beat, image)
+		a = c.srv.groups.consume(req.Group, under, beat, image)
 	default:
-		a = c.srv.groups.consumerLeave(req.Group, beat.memberID, beat.instance, req.MemberEpoch)
+		a = c.srv.groups.consumerLeave(req.Group, under, beat.memberID, beat.instance, req.MemberEpoch)
 	}
 	resp.ErrorCode, resp.ErrorMessage = a.code, optional(a.message)
 	if a.code != codeNone {
@@ -146,8 +149,8 @@ func beatFrom(req *kmsg.ConsumerGroupHeartbeatRequest, clientID, host string) *c
 
 // imageFor answers the topics a heartbeat is judged by. Whoever subscribes to
 // something new sees every topic made before.
-func (s *Server) imageFor(ctx context.Context, group string, b *consumerHeartbeat) (*topicImage, error) {
-	if s.groups.subscribesAnew(group, b) {
+func (s *Server) imageFor(ctx context.Context, group string, under queen.Fence, b *consumerHeartbeat) (*topicImage, error) {
+	if s.groups.subscribesAnew(group, under, b) {
 		return s.images.fresh(ctx)
 	}
 	return s.images.current(ctx)

@@ -157,7 +157,7 @@ func TestConsumerHeartbeatsThatAreRefused(t *testing.T) {
 	d.fake.setFail(queen.ErrUnavailable)
 	f("no database", codeCoordinatorNotAvailable, func(*kmsg.ConsumerGroupHeartbeatRequest) {})
 	d.fake.setFail(nil)
-	d.fake.setBrokers(queen.Broker{ID: 1, Host: "a", Port: 1}, queen.Broker{ID: 2, Host: "b", Port: 2, Coordinator: true})
+	d.fake.setCoordinator(2)
 	a := c.beats(consumes("g", "m", "t"))
 	c.want("another coordinator", a.ErrorCode, codeNotCoordinator)
 }

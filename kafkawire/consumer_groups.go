@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"queenmq/queen"
 )
 
 // consume is a ConsumerGroupHeartbeat that does not leave. A classic group
 // nobody is in becomes a consumer group; one that has members does not.
-func (s *groups) consume(name string, r *consumerHeartbeat, image *topicImage) consumerAnswer {
+func (s *groups) consume(name string, under queen.Fence, r *consumerHeartbeat, image *topicImage) consumerAnswer {
 	joins := r.epoch == 0
-	l := s.find(name, joins)
+	l := s.find(name, under, joins)
 	if l == nil && joins {
 		return refuse(codeCoordinatorNotAvailable, "this broker has as many groups as it may; try again")
 	}
@@ -36,8 +38,8 @@ func (s *groups) consume(name string, r *consumerHeartbeat, image *topicImage) c
 }
 
 // consumerLeave is a ConsumerGroupHeartbeat that leaves.
-func (s *groups) consumerLeave(name, memberID, instance string, epoch int32) consumerAnswer {
-	l := s.findConsumer(name)
+func (s *groups) consumerLeave(name string, under queen.Fence, memberID, instance string, epoch int32) consumerAnswer {
+	l := s.findConsumer(name, under)
 	if l == nil {
 		return refuse(codeGroupIDNotFound, "there is no consumer group %q", name)
 	}
@@ -48,8 +50,8 @@ func (s *groups) consumerLeave(name, memberID, instance string, epoch int32) con
 }
 
 // findConsumer returns the named group, locked, if it is a consumer group.
-func (s *groups) findConsumer(name string) *liveGroup {
-	l := s.find(name, false)
+func (s *groups) findConsumer(name string, under queen.Fence) *liveGroup {
+	l := s.find(name, under, false)
 	if l != nil && l.consumer == nil {
 		l.mu.Unlock()
 		return nil
@@ -59,11 +61,11 @@ func (s *groups) findConsumer(name string) *liveGroup {
 
 // subscribesAnew says whether a heartbeat brings a subscription that the group
 // does not know of this member.
-func (s *groups) subscribesAnew(name string, r *consumerHeartbeat) bool {
+func (s *groups) subscribesAnew(name string, under queen.Fence, r *consumerHeartbeat) bool {
 	if r.epoch == 0 {
 		return true
 	}
-	l := s.findConsumer(name)
+	l := s.findConsumer(name, under)
 	if l == nil {
 		return false
 	}
@@ -74,8 +76,8 @@ func (s *groups) subscribesAnew(name string, r *consumerHeartbeat) bool {
 
 // fetch says whether positions of a group may be told to somebody who names a
 // member of it. A group that is not here has positions all the same.
-func (s *groups) fetch(name string, memberID *string, epoch int32) int16 {
-	l := s.findConsumer(name)
+func (s *groups) fetch(name string, under queen.Fence, memberID *string, epoch int32) int16 {
+	l := s.findConsumer(name, under)
 	if l == nil {
 		return codeNone
 	}
@@ -84,8 +86,8 @@ func (s *groups) fetch(name string, memberID *string, epoch int32) int16 {
 }
 
 // dropEmpty forgets a consumer group that is kept although nobody is in it.
-func (s *groups) dropEmpty(name string) bool {
-	l := s.findConsumer(name)
+func (s *groups) dropEmpty(name string, under queen.Fence) bool {
+	l := s.findConsumer(name, under)
 	if l == nil {
 		return false
 	}
@@ -137,6 +139,15 @@ func (l *liveGroup) tick(now time.Time) {
 		return
 	}
 	l.deliver(l.group.tick(now))
+}
+
+// resume gives everybody time again after members could not reach the group.
+func (l *liveGroup) resume(now time.Time) {
+	if l.consumer != nil {
+		l.consumer.resume(now)
+		return
+	}
+	l.group.resume(now)
 }
 
 // kept says whether the group has nobody in it, but is not forgotten yet.

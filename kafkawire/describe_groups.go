@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"queenmq/queen"
 )
 
 // groupOperations are the ACL operations a group knows, as Metadata tells
@@ -39,8 +41,9 @@ func (c *conn) describeGroups(ctx context.Context, r *request) (kmsg.Response, e
 		g := kmsg.NewDescribeGroupsResponseGroup()
 		g.Group = name
 		g.AuthorizedOperations = operations(req.IncludeAuthorizedOperations, groupOperations)
-		if g.ErrorCode = c.guard(name); g.ErrorCode == codeNone {
-			switch c.srv.groups.describe(name, &g) {
+		var under queen.Fence
+		if under, g.ErrorCode = c.guard(name); g.ErrorCode == codeNone {
+			switch c.srv.groups.describe(name, under, &g) {
 			case hasNoMembers:
 				c.describeEmpty(ctx, r, &g)
 			case usesConsumerProtocol:
@@ -80,8 +83,8 @@ const (
 )
 
 // describe fills in a classic group that has members.
-func (s *groups) describe(name string, d *kmsg.DescribeGroupsResponseGroup) int {
-	l := s.find(name, false)
+func (s *groups) describe(name string, under queen.Fence, d *kmsg.DescribeGroupsResponseGroup) int {
+	l := s.find(name, under, false)
 	if l == nil {
 		return hasNoMembers
 	}

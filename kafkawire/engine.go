@@ -12,6 +12,10 @@ import (
 type Engine interface {
 	// Cluster answers from memory.
 	Cluster() queen.Cluster
+	// Coordinator says who coordinates a group, from memory. What is stored or
+	// deleted of a group is so under its Fence, and is queen.ErrNotCoordinator once
+	// another broker has taken the group over.
+	Coordinator(group string) queen.Coordination
 	// Queues looks queues up, in the order asked; a queue that does not exist is
 	// answered from the database, never from memory, with ErrUnknownQueue or
 	// ErrUnknownQueueID.
@@ -39,15 +43,15 @@ type Engine interface {
 	EpochEnds(ctx context.Context, q []queen.EpochQuery) ([]queen.EpochAnswer, error)
 	NewProducer(ctx context.Context) (queen.ProducerID, error)
 	// CommitOffsets stores positions; the answers carry Err per partition.
-	CommitOffsets(ctx context.Context, group string, c []queen.Cursor) ([]queen.Cursor, error)
+	CommitOffsets(ctx context.Context, group string, under queen.Fence, c []queen.Cursor) ([]queen.Cursor, error)
 	// FetchOffsets reads positions; nil refs means all of the group's.
 	FetchOffsets(ctx context.Context, group string, refs []queen.PartitionRef) ([]queen.Cursor, error)
 	// Groups lists the groups that have positions, by name.
 	Groups(ctx context.Context) ([]string, error)
 	// DeleteGroup deletes all positions of a group.
-	DeleteGroup(ctx context.Context, group string) error
+	DeleteGroup(ctx context.Context, group string, under queen.Fence) error
 	// DeleteOffsets deletes positions; one error per partition.
-	DeleteOffsets(ctx context.Context, group string, refs []queen.PartitionRef) ([]error, error)
+	DeleteOffsets(ctx context.Context, group string, under queen.Fence, refs []queen.PartitionRef) ([]error, error)
 }
 
 // QueueAnswer answers one QueueRef.

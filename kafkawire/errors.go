@@ -115,6 +115,7 @@ var errorTable = []errorRow{
 	{err: queen.ErrUnknownEpoch, code: codeUnknownLeaderEpoch},
 
 	{err: queen.ErrInvalidGroup, code: codeInvalidGroupID},
+	{err: queen.ErrNotCoordinator, code: codeNotCoordinator},
 	{err: queen.ErrUnknownGroup, code: codeGroupIDNotFound},
 	{err: queen.ErrGroupNotEmpty, code: codeNonEmptyGroup},
 	{err: queen.ErrMetadataTooLarge, code: codeOffsetMetadataTooLarge},

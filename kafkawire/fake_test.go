@@ -22,6 +22,7 @@ type fake struct {
 	cluster queen.Cluster
 
 	mu        sync.Mutex
+	groups    coordination
 	changed   chan struct{} // closed and replaced at every append
 	queues    map[string]*fakeQueue
 	lastID    int64
@@ -33,6 +34,13 @@ type fake struct {
 	reads     int                                // calls of Read
 	held      []func()                           // appends waiting for release, while hold is set
 	hold      bool
+}
+
+// coordination is who coordinates all groups, and in which epoch.
+type coordination struct {
+	broker  int32
+	epoch   int64
+	inDoubt bool
 }
 
 type fakeQueue struct {
@@ -66,8 +74,9 @@ func newFake() *fake {
 	return &fake{
 		cluster: queen.Cluster{
 			ID: "AAAAAAAAAAAAAAAAAAAAAA", Self: 1, Epoch: 7,
-			Brokers: []queen.Broker{{ID: 1, Host: "queen.test", Port: 9092, Coordinator: true}},
+			Brokers: []queen.Broker{{ID: 1, Host: "queen.test", Port: 9092}},
 		},
+		groups:  coordination{broker: 1, epoch: 1},
 		changed: make(chan struct{}),
 		queues:  make(map[string]*fakeQueue),
 		cursors: make(map[string]map[string]queen.Cursor),
@@ -104,6 +113,42 @@ func (f *fake) Cluster() queen.Cluster {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.cluster
+}
+
+func (f *fake) Coordinator(string) queen.Coordination {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := queen.Coordination{Fence: queen.Fence{Slot: 9, Epoch: f.groups.epoch}, InDoubt: f.groups.inDoubt}
+	if c.InDoubt {
+		return c
+	}
+	c.Mine = f.groups.broker == f.cluster.Self
+	for _, b := range f.cluster.Brokers {
+		if b.ID == f.groups.broker {
+			c.Broker, c.Known = b, true
+		}
+	}
+	return c
+}
+
+// setCoordinator has another broker take all groups over; 0 is nobody.
+func (f *fake) setCoordinator(broker int32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.groups.broker = broker
+	f.groups.epoch++
+}
+
+// doubt says whether the database has not heard of this broker for too long.
+func (f *fake) doubt(yes bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.groups.inDoubt = yes
+}
+
+// fenced says whether the fence is not the coordinator's any more; mu is held.
+func (f *fake) fenced(under queen.Fence) bool {
+	return under != queen.Fence{Slot: 9, Epoch: f.groups.epoch}
 }
 
 // setBrokers changes who lives.
@@ -475,11 +520,14 @@ func (f *fake) NewProducer(ctx context.Context) (queen.ProducerID, error) {
 	return queen.ProducerID{ID: 4000 + f.producers}, nil
 }
 
-func (f *fake) CommitOffsets(ctx context.Context, group string, cs []queen.Cursor) ([]queen.Cursor, error) {
+func (f *fake) CommitOffsets(ctx context.Context, group string, under queen.Fence, cs []queen.Cursor) ([]queen.Cursor, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fail != nil {
 		return nil, f.fail
+	}
+	if f.fenced(under) {
+		return nil, queen.ErrNotCoordinator
 	}
 	if f.cursors[group] == nil {
 		f.cursors[group] = make(map[string]queen.Cursor)
@@ -600,11 +648,14 @@ func (f *fake) Groups(ctx context.Context) ([]string, error) {
 	return names, f.fail
 }
 
-func (f *fake) DeleteGroup(ctx context.Context, group string) error {
+func (f *fake) DeleteGroup(ctx context.Context, group string, under queen.Fence) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fail != nil {
 		return f.fail
+	}
+	if f.fenced(under) {
+		return queen.ErrNotCoordinator
 	}
 	if len(f.cursors[group]) == 0 {
 		return queen.ErrUnknownGroup
@@ -613,9 +664,12 @@ func (f *fake) DeleteGroup(ctx context.Context, group string) error {
 	return nil
 }
 
-func (f *fake) DeleteOffsets(ctx context.Context, group string, refs []queen.PartitionRef) ([]error, error) {
+func (f *fake) DeleteOffsets(ctx context.Context, group string, under queen.Fence, refs []queen.PartitionRef) ([]error, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.fenced(under) {
+		return nil, queen.ErrNotCoordinator
+	}
 	out := make([]error, len(refs))
 	for i, r := range refs {
 		if _, out[i] = f.log(r); out[i] == nil {

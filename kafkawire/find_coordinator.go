@@ -15,7 +15,8 @@ const (
 )
 
 // findCoordinator answers FindCoordinator (10) v0–6, from v4 for several keys.
-// Every broker names the same coordinator for every group. Transactions are not
+// A group's is the broker that has its slot; while none has, or this one cannot
+// tell, clients are to ask again. Transactions are not
 // served: their coordinator is refused with a code that clients take as final.
 func (c *conn) findCoordinator(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.FindCoordinatorRequest)
@@ -24,13 +25,12 @@ func (c *conn) findCoordinator(_ context.Context, r *request) (kmsg.Response, er
 	if req.Version < 4 {
 		keys = []string{req.CoordinatorKey}
 	}
-	cluster := c.srv.engine.Cluster()
 	for _, key := range keys {
 		a := kmsg.NewFindCoordinatorResponseCoordinator()
 		a.Key, a.NodeID, a.Port = key, -1, -1
 		switch req.CoordinatorType {
 		case coordinatorOfGroup:
-			coordinatorIn(cluster, &a)
+			coordinatorIn(c.srv.engine.Coordinator(key), &a)
 		case coordinatorOfTransaction:
 			a.ErrorCode, a.ErrorMessage = codeOf(queen.ErrTransactional), message(queen.ErrTransactional)
 		default:
@@ -46,13 +46,11 @@ func (c *conn) findCoordinator(_ context.Context, r *request) (kmsg.Response, er
 	return resp, nil
 }
 
-// coordinatorIn fills in the broker that coordinates the groups, if one lives.
-func coordinatorIn(cluster queen.Cluster, a *kmsg.FindCoordinatorResponseCoordinator) {
-	for _, b := range cluster.Brokers {
-		if b.Coordinator {
-			a.NodeID, a.Host, a.Port = b.ID, b.Host, b.Port
-			return
-		}
+// coordinatorIn fills in the broker that coordinates the group, if one is known.
+func coordinatorIn(at queen.Coordination, a *kmsg.FindCoordinatorResponseCoordinator) {
+	if !at.Known {
+		a.ErrorCode = codeCoordinatorNotAvailable
+		return
 	}
-	a.ErrorCode = codeCoordinatorNotAvailable
+	a.NodeID, a.Host, a.Port = at.Broker.ID, at.Broker.Host, at.Broker.Port
 }

@@ -293,6 +293,22 @@ func (g *group) tick(now time.Time) []groupAnswer {
 	return g.take()
 }
 
+// resume gives everybody time again after members could not reach the group.
+func (g *group) resume(now time.Time) {
+	later := func(t *time.Time, d time.Duration) {
+		if by := now.Add(d); !t.IsZero() && t.Before(by) {
+			*t = by
+		}
+	}
+	for _, m := range g.members {
+		later(&m.deadline, m.session)
+	}
+	if g.state == groupPreparing && !g.first {
+		later(&g.joinBy, g.rebalanceTimeout())
+	}
+	later(&g.syncBy, g.rebalanceTimeout())
+}
+
 // next is when tick has something to do; zero for never.
 func (g *group) next() time.Time {
 	var at time.Time

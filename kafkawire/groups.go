@@ -125,20 +125,22 @@ func (c GroupConfig) limits() groupLimits {
 	}
 }
 
-// coordinatorPoll is how often a broker with groups looks whether it still is
-// the one that coordinates them.
+// coordinatorPoll is how often a broker with groups looks whether they still are
+// its own.
 const coordinatorPoll = time.Second
 
 // groups holds the groups this broker coordinates, and makes their time pass.
 // A group exists here while it has members or ids that are about to become
-// members; its positions are in the database. A broker that becomes coordinator
-// starts with none: members are told UNKNOWN_MEMBER_ID and join again.
+// members; its positions are in the database. A broker that becomes a group's
+// coordinator knows nobody in it: members are told UNKNOWN_MEMBER_ID and join
+// again. A group lives in one epoch of its slot: in another one it is forgotten.
 //
 // Locks: a liveGroup's mu, then mu. Nothing is sent or asked under either, but
 // answers, into channels that have room for them.
 type groups struct {
-	cfg         GroupConfig // immutable
-	coordinates func() bool // immutable
+	cfg         GroupConfig                           // immutable
+	coordinator func(group string) queen.Coordination // immutable
+	sifted      time.Time                             // owned by the clock goroutine
 
 	wake chan struct{} // room for one: the next alarm is earlier than the clock goroutine thinks
 	stop context.CancelFunc
@@ -153,12 +155,14 @@ type groups struct {
 
 // liveGroup is a group with what its callers wait on.
 type liveGroup struct {
-	name string // immutable
+	name  string // immutable
+	epoch int64  // immutable: of its slot, when this broker was first asked for it
 
 	mu       sync.Mutex
 	group    *group         // a classic group, or
 	consumer *consumerGroup // one of the consumer protocol
 	gone     bool           // no longer in groups: look again
+	doubted  bool           // members could not reach us: the database had not heard this broker
 	tickets  ticket
 	waiting  map[ticket]chan<- groupAnswer // each with room for its one answer
 
@@ -171,9 +175,9 @@ type liveGroup struct {
 
 // openGroups starts the one goroutine of groups, which lives until close or the
 // end of ctx.
-func openGroups(ctx context.Context, cfg GroupConfig, coordinates func() bool) *groups {
+func openGroups(ctx context.Context, cfg GroupConfig, coordinator func(string) queen.Coordination) *groups {
 	s := &groups{
-		cfg: cfg, coordinates: coordinates,
+		cfg: cfg, coordinator: coordinator,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		byName: map[string]*liveGroup{},
 	}
@@ -209,11 +213,11 @@ func (s *groups) clock(ctx context.Context) {
 
 // ring ticks what is due and returns how long there is nothing to do.
 func (s *groups) ring(now time.Time) time.Duration {
-	s.mu.Lock()
-	none := len(s.byName) == 0
-	s.mu.Unlock()
-	if !none && !s.coordinates() {
-		s.forget()
+	if now.Sub(s.sifted) >= coordinatorPoll {
+		s.sifted = now
+		for _, l := range s.all() {
+			s.keeps(l, now)
+		}
 	}
 	for {
 		s.mu.Lock()
@@ -226,10 +230,16 @@ func (s *groups) ring(now time.Time) time.Duration {
 			s.mu.Unlock()
 			return min(wait, coordinatorPoll)
 		}
-		heap.Pop(&s.alarms)
 		s.mu.Unlock()
+		if !s.keeps(l, now) {
+			continue
+		}
 		l.mu.Lock()
-		if !l.gone {
+		switch {
+		case l.gone:
+		case l.doubted:
+			s.postpone(l, now.Add(coordinatorPoll))
+		default:
 			l.tick(now)
 			s.settle(l)
 		}
@@ -237,38 +247,108 @@ func (s *groups) ring(now time.Time) time.Duration {
 	}
 }
 
-// forget drops all groups; whoever waits is told that this is not the coordinator.
-func (s *groups) forget() {
+// all lists the groups there are.
+func (s *groups) all() []*liveGroup {
 	s.mu.Lock()
-	all := s.byName
-	s.byName, s.alarms, s.bytes, s.kept = map[string]*liveGroup{}, nil, 0, 0
-	s.mu.Unlock()
-	for _, l := range all {
-		l.mu.Lock()
-		l.gone = true
-		for t, ch := range l.waiting {
-			ch <- groupAnswer{to: t, code: codeNotCoordinator, assignment: []byte{}}
-		}
-		clear(l.waiting)
-		l.mu.Unlock()
+	defer s.mu.Unlock()
+	all := make([]*liveGroup, 0, len(s.byName))
+	for _, l := range s.byName {
+		all = append(all, l)
+	}
+	return all
+}
+
+// keeps says whether a group still is this broker's, and forgets it if not. While
+// that is in doubt its time stands still: members are refused meanwhile, and get
+// a whole session from when they are not.
+func (s *groups) keeps(l *liveGroup, now time.Time) bool {
+	c := s.coordinator(l.name)
+	if !c.InDoubt && (!c.Mine || c.Epoch != l.epoch) {
+		s.drop(l)
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gone {
+		return false
+	}
+	if l.doubted && !c.InDoubt {
+		l.resume(now)
+		s.settle(l)
+	}
+	l.doubted = c.InDoubt
+	return true
+}
+
+// postpone sets the alarm of l, whose mu is held, without asking the group.
+func (s *groups) postpone(l *liveGroup, to time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.at >= 0 {
+		l.alarm = to
+		heap.Fix(&s.alarms, l.at)
 	}
 }
 
-// find returns the named group, locked, or nil. With create it is made if there
-// is room for it.
-func (s *groups) find(name string, create bool) *liveGroup {
+// forget drops all groups.
+func (s *groups) forget() {
+	for _, l := range s.all() {
+		s.drop(l)
+	}
+}
+
+// drop forgets a group; whoever waits is told that this is not its coordinator.
+func (s *groups) drop(l *liveGroup) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gone {
+		return
+	}
+	l.gone = true
+	for t, ch := range l.waiting {
+		ch <- groupAnswer{to: t, code: codeNotCoordinator, assignment: []byte{}}
+	}
+	clear(l.waiting)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remove(l)
+}
+
+// remove takes l out of the registry; mu is held.
+func (s *groups) remove(l *liveGroup) {
+	delete(s.byName, l.name)
+	s.bytes -= l.bytes
+	l.bytes = 0
+	if l.empty {
+		s.kept--
+		l.empty = false
+	}
+	if l.at >= 0 {
+		heap.Remove(&s.alarms, l.at)
+	}
+}
+
+// find returns the named group of the epoch in which this broker coordinates it,
+// locked, or nil. With create it is made if there is room for it.
+func (s *groups) find(name string, under queen.Fence, create bool) *liveGroup {
 	for {
 		s.mu.Lock()
 		l := s.byName[name]
 		if l == nil && create && len(s.byName) < s.cfg.GroupsMax {
 			l = &liveGroup{
-				name: name, group: newGroup(s.cfg.limits()),
+				name: name, epoch: under.Epoch, group: newGroup(s.cfg.limits()),
 				waiting: map[ticket]chan<- groupAnswer{}, at: -1,
 			}
 			s.byName[name] = l
 		}
 		s.mu.Unlock()
-		if l == nil {
+		switch {
+		case l == nil:
+			return nil
+		case l.epoch < under.Epoch:
+			s.drop(l)
+			continue
+		case l.epoch > under.Epoch: // the caller's look at the slot is older than the group
 			return nil
 		}
 		l.mu.Lock()
@@ -300,10 +380,7 @@ func (s *groups) settle(l *liveGroup) {
 	}
 	if l.forgettable() || l.kept() && !l.empty {
 		l.gone = true
-		delete(s.byName, l.name)
-		if l.at >= 0 {
-			heap.Remove(&s.alarms, l.at)
-		}
+		s.remove(l)
 		return
 	}
 	switch {
@@ -340,8 +417,8 @@ func (l *liveGroup) deliver(due []groupAnswer) {
 // the end of ctx. A caller that goes away is not seen by the group, as in Kafka.
 // With create a missing group is made; else the answer is UNKNOWN_MEMBER_ID. Who
 // joins a consumer group with members in it is refused.
-func (s *groups) wait(ctx context.Context, name string, joins, create bool, f func(g *group, now time.Time, t ticket) []groupAnswer) (groupAnswer, error) {
-	l := s.find(name, create)
+func (s *groups) wait(ctx context.Context, name string, under queen.Fence, joins, create bool, f func(g *group, now time.Time, t ticket) []groupAnswer) (groupAnswer, error) {
+	l := s.find(name, under, create)
 	if l == nil {
 		code := codeUnknownMemberID
 		if create {
@@ -372,14 +449,14 @@ func (s *groups) wait(ctx context.Context, name string, joins, create bool, f fu
 }
 
 // join is JoinGroup.
-func (s *groups) join(ctx context.Context, name string, r joinRequest) (groupAnswer, error) {
+func (s *groups) join(ctx context.Context, name string, under queen.Fence, r joinRequest) (groupAnswer, error) {
 	s.mu.Lock()
 	full := s.bytes+r.size() > s.cfg.BytesMax
 	s.mu.Unlock()
 	if full {
 		return groupAnswer{code: codeCoordinatorNotAvailable, memberID: r.memberID}, nil
 	}
-	a, err := s.wait(ctx, name, true, r.memberID == "", func(g *group, now time.Time, t ticket) []groupAnswer {
+	a, err := s.wait(ctx, name, under, true, r.memberID == "", func(g *group, now time.Time, t ticket) []groupAnswer {
 		return g.join(now, t, r)
 	})
 	if a.code != 0 && a.memberID == "" {
@@ -389,15 +466,15 @@ func (s *groups) join(ctx context.Context, name string, r joinRequest) (groupAns
 }
 
 // sync is SyncGroup.
-func (s *groups) sync(ctx context.Context, name string, r syncRequest) (groupAnswer, error) {
-	return s.wait(ctx, name, false, false, func(g *group, now time.Time, t ticket) []groupAnswer {
+func (s *groups) sync(ctx context.Context, name string, under queen.Fence, r syncRequest) (groupAnswer, error) {
+	return s.wait(ctx, name, under, false, false, func(g *group, now time.Time, t ticket) []groupAnswer {
 		return g.sync(now, t, r)
 	})
 }
 
 // heartbeat is Heartbeat. It only moves deadlines away, so the alarm stays.
-func (s *groups) heartbeat(name, memberID, instance string, generation int32) int16 {
-	l := s.find(name, false)
+func (s *groups) heartbeat(name string, under queen.Fence, memberID, instance string, generation int32) int16 {
+	l := s.find(name, under, false)
 	if l == nil {
 		return codeUnknownMemberID
 	}
@@ -409,8 +486,8 @@ func (s *groups) heartbeat(name, memberID, instance string, generation int32) in
 }
 
 // leave is LeaveGroup.
-func (s *groups) leave(name string, who []leaver) []int16 {
-	l := s.find(name, false)
+func (s *groups) leave(name string, under queen.Fence, who []leaver) []int16 {
+	l := s.find(name, under, false)
 	if l == nil {
 		codes := make([]int16, len(who))
 		for i := range codes {
@@ -437,8 +514,8 @@ func (s *groups) leave(name string, who []leaver) []int16 {
 // members; if the committer has an id of our making, or of the form that members
 // of consumer groups have, it had some before this broker became coordinator.
 // refs lists the partitions, given the topics there are; only few commits need it.
-func (s *groups) commit(name, memberID, instance string, generation int32, version int16, refs func(*topicImage) []topicPartition) int16 {
-	l := s.find(name, false)
+func (s *groups) commit(name string, under queen.Fence, memberID, instance string, generation int32, version int16, refs func(*topicImage) []topicPartition) int16 {
+	l := s.find(name, under, false)
 	switch {
 	case l != nil && l.consumer != nil:
 		defer l.mu.Unlock()
@@ -454,16 +531,6 @@ func (s *groups) commit(name, memberID, instance string, generation int32, versi
 		return codeGroupIDNotFound
 	}
 	return codeIllegalGeneration
-}
-
-// coordinates says whether this broker coordinates groups.
-func coordinates(c queen.Cluster) bool {
-	for _, b := range c.Brokers {
-		if b.ID == c.Self {
-			return b.Coordinator
-		}
-	}
-	return false
 }
 
 // alarms is a heap of groups by the time of their next tick.

@@ -24,9 +24,6 @@ const (
 func (c *conn) listGroups(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.ListGroupsRequest)
 	resp := req.ResponseKind().(*kmsg.ListGroupsResponse)
-	if !coordinates(c.srv.engine.Cluster()) {
-		return resp, nil
-	}
 	ctx, cancel := within(ctx, 0)
 	defer cancel()
 	names, err := c.srv.engine.Groups(ctx)
@@ -44,7 +41,11 @@ func (c *conn) listGroups(ctx context.Context, r *request) (kmsg.Response, error
 		return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, v) })
 	}
 	for name, g := range listed {
-		if !has(req.StatesFilter, g.state) || !has(req.TypesFilter, g.kind) {
+		at := c.srv.engine.Coordinator(name)
+		if at.InDoubt { // a list with holes would look like groups that are gone
+			return &kmsg.ListGroupsResponse{Version: resp.Version, ErrorCode: codeCoordinatorNotAvailable}, nil
+		}
+		if !at.Mine || !has(req.StatesFilter, g.state) || !has(req.TypesFilter, g.kind) {
 			continue
 		}
 		rg := kmsg.NewListGroupsResponseGroup()
@@ -60,12 +61,7 @@ type listedGroup struct{ state, protocolType, kind string }
 
 // list tells the groups that have members, and consumer groups that had some.
 func (s *groups) list() map[string]listedGroup {
-	s.mu.Lock()
-	all := make([]*liveGroup, 0, len(s.byName))
-	for _, l := range s.byName {
-		all = append(all, l)
-	}
-	s.mu.Unlock()
+	all := s.all()
 	out := make(map[string]listedGroup, len(all))
 	for _, l := range all {
 		l.mu.Lock()
@@ -83,8 +79,8 @@ func (s *groups) list() map[string]listedGroup {
 
 // subscriptions are the topics that a group's members subscribe to; known is false where
 // somebody's cannot be told, empty says that there is nobody.
-func (s *groups) subscriptions(name string) (topics map[string]bool, known, empty bool) {
-	l := s.find(name, false)
+func (s *groups) subscriptions(name string, under queen.Fence) (topics map[string]bool, known, empty bool) {
+	l := s.find(name, under, false)
 	if l == nil {
 		return nil, true, true
 	}
@@ -135,12 +131,13 @@ func (c *conn) deleteGroups(ctx context.Context, r *request) (kmsg.Response, err
 		seen[name] = true
 		rg := kmsg.NewDeleteGroupsResponseGroup()
 		rg.Group = name
-		rg.ErrorCode = c.guard(name)
+		var under queen.Fence
+		under, rg.ErrorCode = c.guard(name)
 		if name == "" && rg.ErrorCode == codeInvalidGroupID {
 			rg.ErrorCode = codeGroupIDNotFound // so says Kafka, here alone
 		}
 		if rg.ErrorCode == codeNone {
-			err := c.deleteGroup(ctx, name)
+			err := c.deleteGroup(ctx, name, under)
 			rg.ErrorCode, rg.ErrorMessage = coordinatorCode(c.note(r, err)), message(err)
 		}
 		resp.Groups = append(resp.Groups, rg)
@@ -148,15 +145,15 @@ func (c *conn) deleteGroups(ctx context.Context, r *request) (kmsg.Response, err
 	return resp, nil
 }
 
-func (c *conn) deleteGroup(ctx context.Context, name string) error {
-	if _, _, empty := c.srv.groups.subscriptions(name); !empty {
+func (c *conn) deleteGroup(ctx context.Context, name string, under queen.Fence) error {
+	if _, _, empty := c.srv.groups.subscriptions(name, under); !empty {
 		return fmt.Errorf("%w: %q has members", queen.ErrGroupNotEmpty, name)
 	}
-	err := c.srv.engine.DeleteGroup(ctx, name)
+	err := c.srv.engine.DeleteGroup(ctx, name, under)
 	if err != nil && !errors.Is(err, queen.ErrUnknownGroup) {
 		return err
 	}
-	if c.srv.groups.dropEmpty(name) {
+	if c.srv.groups.dropEmpty(name, under) {
 		return nil
 	}
 	return err
@@ -167,12 +164,13 @@ func (c *conn) deleteGroup(ctx context.Context, name string) error {
 func (c *conn) offsetDelete(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.OffsetDeleteRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetDeleteResponse)
-	if resp.ErrorCode = c.guard(req.Group); resp.ErrorCode != codeNone {
+	var under queen.Fence
+	if under, resp.ErrorCode = c.guard(req.Group); resp.ErrorCode != codeNone {
 		return resp, nil
 	}
 	ctx, cancel := within(ctx, 0)
 	defer cancel()
-	subscribed, known, empty := c.srv.groups.subscriptions(req.Group)
+	subscribed, known, empty := c.srv.groups.subscriptions(req.Group, under)
 	if !known {
 		resp.ErrorCode = codeNonEmptyGroup
 		return resp, nil
@@ -194,7 +192,7 @@ func (c *conn) offsetDelete(ctx context.Context, r *request) (kmsg.Response, err
 			}
 		}
 	}
-	errs, err := c.srv.engine.DeleteOffsets(ctx, req.Group, refs)
+	errs, err := c.srv.engine.DeleteOffsets(ctx, req.Group, under, refs)
 	if err != nil {
 		resp.ErrorCode = coordinatorCode(c.note(r, err))
 		return resp, nil

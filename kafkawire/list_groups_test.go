@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"queenmq/queen"
 )
 
 // listed asks for groups as "name state protocol".
@@ -50,7 +48,8 @@ func TestListGroups(t *testing.T) {
 	f(5, []string{"nonsense"}, nil)
 	f(5, nil, []string{"Classic", "consumer"}, joining, simple, stable)
 	f(5, nil, []string{"consumer"})
-	d.fake.setBrokers(queen.Broker{ID: 1, Host: "a", Port: 1}, queen.Broker{ID: 2, Host: "b", Port: 2, Coordinator: true})
+	d.twoBrokers()
+	d.fake.setCoordinator(2)
 	f(5, nil, nil) // another broker has them
 }
 

@@ -23,15 +23,18 @@ func legalGroup(name string) bool {
 		!strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 })
 }
 
-// guard says whether requests about the group are answered here.
-func (c *conn) guard(group string) int16 {
-	switch {
-	case !legalGroup(group):
-		return codeInvalidGroupID
-	case !coordinates(c.srv.engine.Cluster()):
-		return codeNotCoordinator
+// guard says whether requests about the group are answered here, and what is
+// written for it is written under. Between guard and the write the group may
+// become another broker's: then the write is refused, see queen.Fence.
+func (c *conn) guard(group string) (under queen.Fence, code int16) {
+	if !legalGroup(group) {
+		return under, codeInvalidGroupID
 	}
-	return codeNone
+	at := c.srv.engine.Coordinator(group)
+	if !at.Mine {
+		return under, codeNotCoordinator
+	}
+	return at.Fence, codeNone
 }
 
 // unload gives the room of a request's frame back before a wait that may be
@@ -61,7 +64,8 @@ func (c *conn) joinGroup(ctx context.Context, r *request) (kmsg.Response, error)
 	resp.Generation, resp.MemberID = -1, req.MemberID
 	session := time.Duration(req.SessionTimeoutMillis) * time.Millisecond
 	bounds := c.srv.cfg.Groups
-	if resp.ErrorCode = c.guard(req.Group); resp.ErrorCode != codeNone {
+	var under queen.Fence
+	if under, resp.ErrorCode = c.guard(req.Group); resp.ErrorCode != codeNone {
 		return resp, nil
 	}
 	switch instance := text(req.InstanceID); {
@@ -79,7 +83,7 @@ func (c *conn) joinGroup(ctx context.Context, r *request) (kmsg.Response, error)
 	join.clientHost, join.session = c.host, session
 	group := req.Group
 	c.unload(r)
-	a, err := c.srv.groups.join(ctx, group, join)
+	a, err := c.srv.groups.join(ctx, group, under, join)
 	if err != nil {
 		resp.ErrorCode, err = interrupted(err)
 		return resp, err
@@ -143,7 +147,8 @@ func (c *conn) syncGroup(ctx context.Context, r *request) (kmsg.Response, error)
 	req := r.body.(*kmsg.SyncGroupRequest)
 	resp := req.ResponseKind().(*kmsg.SyncGroupResponse)
 	resp.MemberAssignment = []byte{}
-	if resp.ErrorCode = c.guard(req.Group); resp.ErrorCode != codeNone {
+	var under queen.Fence
+	if under, resp.ErrorCode = c.guard(req.Group); resp.ErrorCode != codeNone {
 		return resp, nil
 	}
 	sync := syncRequest{
@@ -156,7 +161,7 @@ func (c *conn) syncGroup(ctx context.Context, r *request) (kmsg.Response, error)
 	}
 	group := req.Group
 	c.unload(r)
-	a, err := c.srv.groups.sync(ctx, group, sync)
+	a, err := c.srv.groups.sync(ctx, group, under, sync)
 	if err != nil {
 		resp.ErrorCode, err = interrupted(err)
 		return resp, err
@@ -172,8 +177,9 @@ func (c *conn) syncGroup(ctx context.Context, r *request) (kmsg.Response, error)
 func (c *conn) heartbeat(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.HeartbeatRequest)
 	resp := req.ResponseKind().(*kmsg.HeartbeatResponse)
-	if resp.ErrorCode = c.guard(req.Group); resp.ErrorCode == codeNone {
-		resp.ErrorCode = c.srv.groups.heartbeat(req.Group, req.MemberID, text(req.InstanceID), req.Generation)
+	var under queen.Fence
+	if under, resp.ErrorCode = c.guard(req.Group); resp.ErrorCode == codeNone {
+		resp.ErrorCode = c.srv.groups.heartbeat(req.Group, under, req.MemberID, text(req.InstanceID), req.Generation)
 	}
 	return resp, nil
 }
@@ -183,18 +189,19 @@ func (c *conn) heartbeat(_ context.Context, r *request) (kmsg.Response, error) {
 func (c *conn) leaveGroup(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.LeaveGroupRequest)
 	resp := req.ResponseKind().(*kmsg.LeaveGroupResponse)
-	if resp.ErrorCode = c.guard(req.Group); resp.ErrorCode != codeNone {
+	var under queen.Fence
+	if under, resp.ErrorCode = c.guard(req.Group); resp.ErrorCode != codeNone {
 		return resp, nil
 	}
 	if req.Version < 3 {
-		resp.ErrorCode = c.srv.groups.leave(req.Group, []leaver{{memberID: req.MemberID}})[0]
+		resp.ErrorCode = c.srv.groups.leave(req.Group, under, []leaver{{memberID: req.MemberID}})[0]
 		return resp, nil
 	}
 	who := make([]leaver, len(req.Members))
 	for i, m := range req.Members {
 		who[i] = leaver{memberID: m.MemberID, instance: text(m.InstanceID)}
 	}
-	for i, code := range c.srv.groups.leave(req.Group, who) {
+	for i, code := range c.srv.groups.leave(req.Group, under, who) {
 		rm := kmsg.NewLeaveGroupResponseMember()
 		rm.MemberID, rm.InstanceID, rm.ErrorCode = req.Members[i].MemberID, req.Members[i].InstanceID, code
 		resp.Members = append(resp.Members, rm)

@@ -361,33 +361,16 @@ func TestLeaveBeforeHangUpCounts(t *testing.T) {
 	})
 }
 
-// movable is a fake whose cluster changes while it is asked.
-type movable struct {
-	*fake
-	cluster atomic.Pointer[queen.Cluster]
-}
-
-func (m *movable) Cluster() queen.Cluster { return *m.cluster.Load() }
-
-func twoBrokers(self, coordinator int32) *queen.Cluster {
-	c := newFake().cluster
-	c.Self = self
-	c.Brokers = []queen.Broker{{ID: 1, Host: "one.test", Port: 9092}, {ID: 2, Host: "two.test", Port: 9093}}
-	for i := range c.Brokers {
-		c.Brokers[i].Coordinator = c.Brokers[i].ID == coordinator
-	}
-	return &c
+// twoBrokers makes this broker one of two, the first, which coordinates all groups.
+func (d *door) twoBrokers() {
+	d.fake.setBrokers(queen.Broker{ID: 1, Host: "one.test", Port: 9092}, queen.Broker{ID: 2, Host: "two.test", Port: 9093})
 }
 
 func TestOnlyTheCoordinatorAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := &movable{}
-		m.cluster.Store(twoBrokers(1, 1))
-		d := open(t, func(c *Config) {
-			m.fake = c.Engine.(*fake)
-			c.Engine = m
-		})
+		d := open(t)
+		d.twoBrokers()
 		a, b := d.dial(), d.dial()
 		ra := a.leads("g")
 		waits := joinGroup(3, "g", "")
@@ -395,7 +378,7 @@ func TestOnlyTheCoordinatorAnswers(t *testing.T) {
 		synctest.Wait()
 
 		began := time.Now()
-		m.cluster.Store(twoBrokers(1, 2))
+		d.fake.setCoordinator(2)
 		b.want("a join that waits", b.receive(waits, corr).(*kmsg.JoinGroupResponse).ErrorCode, codeNotCoordinator)
 		if waited := time.Since(began); waited > coordinatorPoll {
 			t.Errorf("it was told after %v", waited)
@@ -410,12 +393,101 @@ func TestOnlyTheCoordinatorAnswers(t *testing.T) {
 		a.want("OffsetCommit", committed(ask[*kmsg.OffsetCommitResponse](a, offsetCommit(9, "g", "t", 0, 1))).ErrorCode, codeNotCoordinator)
 
 		// Back again it knows nobody: members join anew.
-		m.cluster.Store(twoBrokers(1, 1))
+		d.fake.setCoordinator(1)
 		a.want("Heartbeat", ask[*kmsg.HeartbeatResponse](a, beat("g", ra.MemberID, 1)).ErrorCode, codeUnknownMemberID)
 		forgotten := offsetCommit(9, "g", "t", 0, 1)
 		forgotten.MemberID, forgotten.Generation = ra.MemberID, 1
 		a.want("OffsetCommit", committed(ask[*kmsg.OffsetCommitResponse](a, forgotten)).ErrorCode, codeUnknownMemberID)
 		a.leads("g")
+	})
+}
+
+// While nobody can tell who coordinates, members are refused, but none is expired
+// and none forgotten: afterwards the generation goes on.
+func TestGroupsStandStillWhileInDoubt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t)
+		d.fake.topic("t", 1)
+		a, b := d.dial(), d.dial()
+		ra := a.leads("g")
+		waits := joinGroup(3, "g", "")
+		corr := b.send(waits)
+		synctest.Wait()
+		k := d.dial()
+		k.want("ConsumerGroupHeartbeat", k.beats(consumes("k", "m", "t")).ErrorCode, codeNone)
+		d.fake.doubt(true)
+		for range 20 { // a's session is 10 s, the join phase 30 s
+			<-time.After(4 * time.Second)
+			a.want("Heartbeat", ask[*kmsg.HeartbeatResponse](a, beat("g", ra.MemberID, 1)).ErrorCode, codeNotCoordinator)
+		}
+		a.want("OffsetCommit", committed(ask[*kmsg.OffsetCommitResponse](a, offsetCommit(9, "g", "t", 0, 1))).ErrorCode, codeNotCoordinator)
+		find := at(kmsg.NewPtrFindCoordinatorRequest(), 6)
+		find.CoordinatorKeys = []string{"g"}
+		a.want("FindCoordinator", ask[*kmsg.FindCoordinatorResponse](a, find).Coordinators[0].ErrorCode, codeCoordinatorNotAvailable)
+		a.want("ListGroups", ask[*kmsg.ListGroupsResponse](a, at(kmsg.NewPtrListGroupsRequest(), 5)).ErrorCode, codeCoordinatorNotAvailable)
+		k.want("ConsumerGroupHeartbeat", k.beats(consume("k", "m", 1)).ErrorCode, codeNotCoordinator)
+		d.holds(2)
+		d.fake.doubt(false)
+		<-time.After(9 * time.Second)
+		k.want("ConsumerGroupHeartbeat", k.beats(consume("k", "m", 1)).ErrorCode, codeNone)
+		ra = ask[*kmsg.JoinGroupResponse](a, joinGroup(9, "g", ra.MemberID))
+		rb := b.receive(waits, corr).(*kmsg.JoinGroupResponse)
+		if ra.Generation != 2 || rb.Generation != 2 || len(ra.Members) != 2 {
+			t.Errorf("afterwards: %+v and %+v", ra, rb)
+		}
+	})
+}
+
+// A coordinator that lost its slot between its look at the group and the write is
+// told so, and tells its client.
+func TestACommitUnderAnOldEpochIsAnsweredNotCoordinator(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stale := &staleEngine{}
+		d := open(t, func(c *Config) {
+			stale.fake = c.Engine.(*fake)
+			c.Engine = stale
+		})
+		d.fake.topic("t", 1)
+		c := d.dial()
+		stale.at.Store(new(d.fake.Coordinator("g")))
+		ra := c.leads("g")
+		d.fake.setCoordinator(2)
+		commit := offsetCommit(9, "g", "t", 0, 5)
+		commit.MemberID, commit.Generation = ra.MemberID, 1
+		c.want("OffsetCommit", committed(ask[*kmsg.OffsetCommitResponse](c, commit)).ErrorCode, codeNotCoordinator)
+		del := at(kmsg.NewPtrDeleteGroupsRequest(), 2)
+		del.Groups = []string{"h"}
+		c.want("DeleteGroups", ask[*kmsg.DeleteGroupsResponse](c, del).Groups[0].ErrorCode, codeNotCoordinator)
+		if got, err := d.fake.FetchOffsets(context.Background(), "g", nil); err != nil || len(got) != 0 {
+			t.Errorf("stored: %+v, %v", got, err)
+		}
+	})
+}
+
+// staleEngine remembers who coordinated.
+type staleEngine struct {
+	*fake
+	at atomic.Pointer[queen.Coordination]
+}
+
+func (s *staleEngine) Coordinator(group string) queen.Coordination { return *s.at.Load() }
+
+// A slot that was lost and won again is another one: nobody is known in it.
+func TestAGroupLivesInOneEpoch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t)
+		a := d.dial()
+		ra := a.leads("g")
+		d.fake.setCoordinator(2)
+		d.fake.setCoordinator(1)
+		a.want("Heartbeat", ask[*kmsg.HeartbeatResponse](a, beat("g", ra.MemberID, 1)).ErrorCode, codeUnknownMemberID)
+		if r := a.leads("g"); r.Generation != 1 || r.MemberID == ra.MemberID {
+			t.Errorf("joined %+v", r)
+		}
+		d.holds(1)
 	})
 }
 
@@ -462,12 +534,9 @@ func TestInitialDelayGathersMembers(t *testing.T) {
 func TestFindCoordinator(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := &movable{}
-		m.cluster.Store(twoBrokers(1, 2))
-		d := open(t, func(c *Config) {
-			m.fake = c.Engine.(*fake)
-			c.Engine = m
-		})
+		d := open(t)
+		d.twoBrokers()
+		d.fake.setCoordinator(2)
 		c := d.dial()
 		find := func(version int16, kind int8, keys ...string) *kmsg.FindCoordinatorResponse {
 			r := at(kmsg.NewPtrFindCoordinatorRequest(), version)
@@ -488,7 +557,7 @@ func TestFindCoordinator(t *testing.T) {
 		c.want("of a transaction", find(6, 1, "x").Coordinators[0].ErrorCode, codeTransactionalIDAuth)
 		c.want("of a transaction, before v4", find(2, 1, "x").ErrorCode, codeTransactionalIDAuth)
 		c.want("of a share", find(6, 2, "g:t:0").Coordinators[0].ErrorCode, codeInvalidRequest)
-		m.cluster.Store(twoBrokers(1, 0))
+		d.fake.setCoordinator(0)
 		none := find(6, 0, "g").Coordinators[0]
 		c.want("while nobody is", none.ErrorCode, codeCoordinatorNotAvailable)
 		if none.NodeID != -1 || none.Port != -1 {
@@ -508,7 +577,7 @@ func TestEachGroupKeepsItsTime(t *testing.T) {
 			c.want("first JoinGroup", ask[*kmsg.JoinGroupResponse](c, r).ErrorCode, codeMemberIDRequired)
 		}
 		pending := func(group string) int {
-			l := d.groups.find(group, false)
+			l := d.groups.find(group, d.fake.Coordinator(group).Fence, false)
 			if l == nil {
 				return 0
 			}

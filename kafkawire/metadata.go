@@ -143,15 +143,14 @@ func brokers(cl queen.Cluster) []queen.Broker {
 	return append([]queen.Broker{{ID: cl.Self}}, cl.Brokers...)
 }
 
-// controller names a listed broker: the group coordinator, on which all brokers
-// agree, else this one.
+// controller names a listed broker on which all agree: that of the lowest id.
+// There is no such role here; clients send it what any broker does.
 func controller(cl queen.Cluster) int32 {
+	id := cl.Self
 	for _, b := range cl.Brokers {
-		if b.Coordinator {
-			return b.ID
-		}
+		id = min(id, b.ID)
 	}
-	return cl.Self
+	return id
 }
 
 // leader chooses a broker for a partition by rendezvous: the highest hash wins,

@@ -59,11 +59,11 @@ func TestMetadataDescribesPartitions(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	q := d.fake.topic("t", 2)
-	d.fake.setBrokers(queen.Broker{ID: 1, Host: "one", Port: 1}, queen.Broker{ID: 2, Host: "two", Port: 2, Coordinator: true}, queen.Broker{ID: 5, Host: "five", Port: 5})
+	d.fake.setBrokers(queen.Broker{ID: 1, Host: "one", Port: 1}, queen.Broker{ID: 2, Host: "two", Port: 2}, queen.Broker{ID: 5, Host: "five", Port: 5})
 	c := d.dial()
 	resp := ask[*kmsg.MetadataResponse](c, metadataRequest(13, false, "t"))
 	rt := resp.Topics[0]
-	if rt.ErrorCode != 0 || rt.TopicID != [16]byte(q.TopicID) || rt.AuthorizedOperations != operationsNotAsked || resp.ControllerID != 2 || *resp.ClusterID != d.fake.cluster.ID {
+	if rt.ErrorCode != 0 || rt.TopicID != [16]byte(q.TopicID) || rt.AuthorizedOperations != operationsNotAsked || resp.ControllerID != 1 || *resp.ClusterID != d.fake.cluster.ID {
 		t.Errorf("%+v", resp)
 	}
 	for n, p := range rt.Partitions {

@@ -10,16 +10,17 @@ import (
 )
 
 // offsetCommit answers OffsetCommit (8) v0–10; v10 names topics by id. Positions
-// are stored per partition, each with its own code. A group nobody is in accepts
+// are stored per partition, each with its own code; none is when another broker
+// has taken the group over since it was looked at here. A group nobody is in accepts
 // commits without a generation, which makes it one; the retention of v2–4 and
 // the timestamps of v1 are ignored, as in Kafka. So is a position's sign: kafkajs
 // commits −2 to start over.
 func (c *conn) offsetCommit(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.OffsetCommitRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
-	refuse := c.guard(req.Group)
+	under, refuse := c.guard(req.Group)
 	if refuse == codeNone {
-		refuse = c.srv.groups.commit(req.Group, req.MemberID, text(req.InstanceID), req.Generation, req.Version,
+		refuse = c.srv.groups.commit(req.Group, under, req.MemberID, text(req.InstanceID), req.Generation, req.Version,
 			func(image *topicImage) []topicPartition { return refsOfCommit(req, image) })
 	}
 	var cursors []queen.Cursor
@@ -54,7 +55,7 @@ func (c *conn) offsetCommit(ctx context.Context, r *request) (kmsg.Response, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.srv.cfg.ProduceTimeout, queen.ErrTimedOut)
 	defer cancel()
-	answers, err := c.srv.engine.CommitOffsets(ctx, req.Group, cursors)
+	answers, err := c.srv.engine.CommitOffsets(ctx, req.Group, under, cursors)
 	_ = c.note(r, err)
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
@@ -160,9 +161,9 @@ func lower(resp *kmsg.OffsetFetchResponse, g kmsg.OffsetFetchResponseGroup) {
 
 // fetchGroup answers for one group.
 func (c *conn) fetchGroup(ctx context.Context, r *request, g kmsg.OffsetFetchRequestGroup, rg *kmsg.OffsetFetchResponseGroup) {
-	code := c.guard(g.Group)
+	under, code := c.guard(g.Group)
 	if code == codeNone && r.version >= 9 {
-		code = c.srv.groups.fetch(g.Group, g.MemberID, g.MemberEpoch)
+		code = c.srv.groups.fetch(g.Group, under, g.MemberID, g.MemberEpoch)
 	}
 	var cursors []queen.Cursor
 	if code == codeNone && (g.Topics == nil || len(g.Topics) > 0) {

@@ -195,7 +195,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		s.apis[a.key] = &a
 	}
 	s.ctx, s.kill = context.WithCancel(ctx)
-	s.groups = openGroups(s.ctx, cfg.Groups, func() bool { return coordinates(cfg.Engine.Cluster()) })
+	s.groups = openGroups(s.ctx, cfg.Groups, cfg.Engine.Coordinator)
 	return s, nil
 }
 

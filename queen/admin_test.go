@@ -109,7 +109,7 @@ func TestGroupsAreListedAndDeleted(t *testing.T) {
 	createTopic(t, e, "gone", 1)
 	commit := func(group, queue string, partition int32) {
 		t.Helper()
-		got, err := e.CommitOffsets(t.Context(), group, []Cursor{{Partition: at(queue, partition), Offset: 5, Epoch: -1}})
+		got, err := e.CommitOffsets(t.Context(), group, e.Coordinator(group).Fence, []Cursor{{Partition: at(queue, partition), Offset: 5, Epoch: -1}})
 		if err != nil || got[0].Err != nil {
 			t.Fatal(err, got)
 		}
@@ -142,7 +142,7 @@ func TestGroupsAreListedAndDeleted(t *testing.T) {
 		}
 		return out
 	}
-	errs, err := e.DeleteOffsets(t.Context(), "b", []PartitionRef{at("t", 1), at("t", 9), at("none", 0), at("n", 0)})
+	errs, err := e.DeleteOffsets(t.Context(), "b", e.Coordinator("b").Fence, []PartitionRef{at("t", 1), at("t", 9), at("none", 0), at("n", 0)})
 	if err != nil || errs[0] != nil || !errors.Is(errs[1], ErrUnknownPartition) || !errors.Is(errs[2], ErrUnknownQueue) || errs[3] != nil {
 		t.Fatalf("%v, %v", errs, err)
 	}
@@ -152,15 +152,15 @@ func TestGroupsAreListedAndDeleted(t *testing.T) {
 	if got := offsets("a"); !slices.Equal(got, []string{"t/1"}) {
 		t.Fatalf("of another group are left %q", got)
 	}
-	if err := e.DeleteGroup(t.Context(), "native"); !errors.Is(err, ErrGroupNotEmpty) {
+	if err := e.DeleteGroup(t.Context(), "native", e.Coordinator("native").Fence); !errors.Is(err, ErrGroupNotEmpty) {
 		t.Fatalf("with a lease: %v", err)
 	}
 	ackAll(t, e, leased, AckCompleted)
 	for _, name := range []string{"native", "b"} {
-		if err := e.DeleteGroup(t.Context(), name); err != nil {
+		if err := e.DeleteGroup(t.Context(), name, e.Coordinator(name).Fence); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if err := e.DeleteGroup(t.Context(), name); !errors.Is(err, ErrUnknownGroup) {
+		if err := e.DeleteGroup(t.Context(), name, e.Coordinator(name).Fence); !errors.Is(err, ErrUnknownGroup) {
 			t.Fatalf("%s again: %v", name, err)
 		}
 	}

@@ -27,7 +27,12 @@ type BrokerConfig struct {
 	Version               string
 }
 
-// brokers keeps this process registered and knows its live peers.
+// brokers keeps this process registered, knows its live peers, and holds its
+// share of the slots of the group coordinator.
+//
+// A slot needs no renewal of its own: it is its owner's while the owner's heartbeat
+// is fresh. The database judges that by its clock; this process goes by its own
+// and counts from before it sent the heartbeat, so it stops first.
 type brokers struct {
 	db    *store.DB
 	cfg   BrokerConfig
@@ -36,9 +41,14 @@ type brokers struct {
 
 	again atomic.Bool // registering again, by whoever noticed first
 
-	mu   sync.RWMutex
-	self int32
-	live []store.BrokerRow // ordered by id
+	mu       sync.RWMutex
+	self     int32
+	live     []store.BrokerRow // ordered by id
+	slots    [store.GroupSlots]store.SlotRow
+	until    time.Time // until then nobody else can have taken a slot of ours
+	resigned bool      // this broker is about to end: off the list, without slots
+
+	turn sync.Mutex // a round at a time
 }
 
 // heartbeatEvery is how often a broker says that it lives; the database calls
@@ -53,8 +63,8 @@ func openBrokers(ctx context.Context, cfg Config) (*brokers, error) {
 	if err := b.register(ctx, b.cfg.ID); err != nil {
 		return nil, err
 	}
-	if err := b.look(ctx); err != nil {
-		return nil, err
+	if err := b.round(ctx); err != nil {
+		return nil, fmt.Errorf("take part in the coordination of groups: %w", err)
 	}
 	return b, nil
 }
@@ -72,21 +82,118 @@ func (b *brokers) register(ctx context.Context, wanted int32) error {
 	return nil
 }
 
-// look reads the list of live brokers.
+// look reads the list of live brokers, and who has which slot.
 func (b *brokers) look(ctx context.Context) error {
 	live, err := b.db.LiveBrokers(ctx)
 	if err != nil {
 		return err
 	}
+	slots, err := b.db.Slots(ctx)
+	if err != nil {
+		return err
+	}
 	b.mu.Lock()
-	b.live = live
+	b.live, b.slots = live, slots
 	b.mu.Unlock()
 	return nil
+}
+
+// round is what a broker does each second: it says that it lives, looks around,
+// and takes or gives away what is not where it belongs. Slots seen after a
+// heartbeat that counted are this broker's until store.BrokerDeadAfter later.
+func (b *brokers) round(ctx context.Context) error {
+	b.turn.Lock()
+	defer b.turn.Unlock()
+	if b.isResigned() {
+		return nil
+	}
+	began := time.Now()
+	if err := b.beat(ctx); err != nil {
+		return err
+	}
+	if err := b.look(ctx); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.until = began.Add(store.BrokerDeadAfter)
+	b.mu.Unlock()
+	return b.settle(ctx)
+}
+
+// settle brings slots to where they belong.
+func (b *brokers) settle(ctx context.Context) error {
+	b.mu.Lock()
+	moves := slotMoves(b.cfg.Instance, &b.slots, b.live)
+	for slot := range moves {
+		if b.slots[slot].Owner == b.cfg.Instance {
+			b.slots[slot].Owner = uuid.Nil // whatever becomes of the call, we have stopped
+		}
+	}
+	b.mu.Unlock()
+	if len(moves) == 0 {
+		return nil
+	}
+	moved, err := b.db.AssignSlots(ctx, b.cfg.Instance, moves)
+	if err != nil {
+		return err
+	}
+	b.log.Debug("slots of the group coordinator changed hands", "slots", moved)
+	return b.look(ctx)
+}
+
+// resign takes this broker off the list, for good, and gives its slots to those
+// that are left.
+func (b *brokers) resign(ctx context.Context) error {
+	b.mu.Lock()
+	b.resigned = true
+	b.mu.Unlock()
+	b.turn.Lock()
+	defer b.turn.Unlock()
+	err := b.db.Unregister(ctx, b.current(), b.cfg.Instance)
+	if err == nil {
+		err = b.look(ctx)
+	}
+	if err == nil {
+		err = b.settle(ctx)
+	}
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
+		b.log.Warn("not unregistered; the others will miss this broker's heartbeats", "error", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("unregister this broker: %w", err)
+	}
+	return nil
+}
+
+// coordinator answers from memory.
+func (b *brokers) coordinator(group string) Coordination {
+	slot := slotOf(group)
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	s := b.slots[slot]
+	c := Coordination{Fence: Fence{Slot: slot, Epoch: s.Epoch}, Broker: Broker{ID: -1, Port: -1}}
+	if c.InDoubt = !time.Now().Before(b.until); c.InDoubt || s.Owner == uuid.Nil {
+		return c
+	}
+	if c.Mine = s.Owner == b.cfg.Instance && !b.resigned; c.Mine {
+		c.Broker, c.Known = Broker{ID: b.self, Host: b.cfg.Host, Port: b.cfg.Port}, true
+		return c
+	}
+	for _, r := range b.live {
+		if r.Instance == s.Owner && r.Instance != b.cfg.Instance {
+			c.Broker, c.Known = Broker{ID: r.ID, Host: r.Host, Port: r.Port}, true
+		}
+	}
+	return c
 }
 
 // beat says that this broker lives. Where its row is gone (it was paused and
 // its id given away), it registers anew.
 func (b *brokers) beat(ctx context.Context) error {
+	if b.isResigned() {
+		return nil
+	}
 	self := b.current()
 	ok, err := b.db.Heartbeat(ctx, self, b.cfg.Instance)
 	if err != nil {
@@ -115,6 +222,12 @@ func (b *brokers) current() int32 {
 	return b.self
 }
 
+func (b *brokers) isResigned() bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.resigned
+}
+
 // whyLost is what is known about how an id of this broker came to be another's.
 func (b *brokers) whyLost(id int32) string {
 	b.mu.RLock()
@@ -139,10 +252,7 @@ func (b *brokers) run(ctx context.Context) {
 		case <-t.C:
 		}
 		call, cancel := context.WithTimeout(ctx, 3*b.every)
-		err := b.beat(call)
-		if err == nil {
-			err = b.look(call)
-		}
+		err := b.round(call)
 		cancel()
 		if err != nil && ctx.Err() == nil && !told(err) && time.Since(last) >= time.Second {
 			last = time.Now()
@@ -163,12 +273,7 @@ func (b *brokers) alone() bool {
 func (b *brokers) takes(partition int64) bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	weight := func(broker int32) uint64 {
-		x := uint64(partition)<<20 ^ uint64(uint32(broker)) // then the finalizer of splitmix64
-		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-		x = (x ^ x>>27) * 0x94d049bb133111eb
-		return x ^ x>>31
-	}
+	weight := func(broker int32) uint64 { return mix(uint64(partition)<<20 ^ uint64(uint32(broker))) }
 	mine := weight(b.self)
 	for _, r := range b.live {
 		if r.ID != b.self && weight(r.ID) > mine {
@@ -178,33 +283,23 @@ func (b *brokers) takes(partition int64) bool {
 	return true
 }
 
-// cluster answers from memory. The coordinator of the consumer groups is the
-// live broker with the lowest id: every broker names the same one.
+// cluster answers from memory.
 func (b *brokers) cluster() Cluster {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	inc := b.db.Incarnation()
 	c := Cluster{ID: base64.RawURLEncoding.EncodeToString(inc.ClusterID[:]), Self: b.self, Epoch: inc.Epoch}
+	slots := make(map[uuid.UUID]int, len(b.live))
+	for _, s := range b.slots {
+		slots[s.Owner]++
+	}
 	seen := false
 	for _, r := range b.live {
-		c.Brokers = append(c.Brokers, Broker{ID: r.ID, Host: r.Host, Port: r.Port, Coordinator: len(c.Brokers) == 0})
+		c.Brokers = append(c.Brokers, Broker{ID: r.ID, Host: r.Host, Port: r.Port, Slots: slots[r.Instance]})
 		seen = seen || r.ID == b.self
 	}
 	if !seen { // our own heartbeat is late: we still serve
-		c.Brokers = append(c.Brokers, Broker{ID: b.self, Host: b.cfg.Host, Port: b.cfg.Port, Coordinator: len(c.Brokers) == 0})
+		c.Brokers = append(c.Brokers, Broker{ID: b.self, Host: b.cfg.Host, Port: b.cfg.Port})
 	}
 	return c
-}
-
-// close takes this broker off the list.
-func (b *brokers) close(ctx context.Context) error {
-	err := b.db.Unregister(ctx, b.self, b.cfg.Instance)
-	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
-		b.log.Warn("not unregistered; the others will miss this broker's heartbeats", "error", err)
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("unregister this broker: %w", err)
-	}
-	return nil
 }

@@ -52,7 +52,7 @@
 //	groups.go lag.go  listing, moving and deleting groups; what they owe
 //	pop.go ack.go  leased batches
 //	kv.go          keys and values; repeat.go: calls that carry an id
-//	brokers.go     this process among its peers
+//	brokers.go slots.go   this process among its peers, and its share of the consumer groups
 //	retention.go   bounded steps of forgetting
 //	names.go partitioner.go metrics.go
 package queen

@@ -198,7 +198,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.cancel(ErrClosing)
 	e.wg.Wait()
 	e.cache.Close()
-	return errors.Join(err, e.brokers.close(ctx))
+	return errors.Join(err, e.brokers.resign(ctx))
 }
 
 // Interrupt ends all waiting reads at once, so that doors can shut down.
@@ -214,6 +214,14 @@ func (e *Engine) Ready(ctx context.Context) error {
 
 // Cluster answers from memory.
 func (e *Engine) Cluster() Cluster { return e.brokers.cluster() }
+
+// Coordinator says who coordinates a consumer group, from memory.
+func (e *Engine) Coordinator(group string) Coordination { return e.brokers.coordinator(group) }
+
+// Resign takes this broker off the list and gives the groups it coordinates to
+// the others at once, so that their members need not miss it first. Doors may
+// still call; Close does it too.
+func (e *Engine) Resign(ctx context.Context) error { return e.brokers.resign(ctx) }
 
 // failed logs a background error, once a second at most per task; what the ledger
 // has told already, for whoever looks closely only.

@@ -72,6 +72,8 @@ var (
 
 	// ErrInvalidGroup: a consumer group id that is empty or not allowed.
 	ErrInvalidGroup = errors.New("invalid consumer group")
+	// ErrNotCoordinator: another broker coordinates the group by now; nothing was written.
+	ErrNotCoordinator = errors.New("not the coordinator of the group")
 	// ErrUnknownGroup: a consumer group that has neither members nor positions.
 	ErrUnknownGroup = errors.New("unknown consumer group")
 	// ErrGroupNotEmpty: a consumer group that somebody is still in.
@@ -92,5 +94,5 @@ var Errors = []error{
 	ErrCorruptBatch, ErrInvalidRecord, ErrInvalidTimestamp, ErrTooLarge, ErrUnsupportedCompression, ErrTransactional,
 	ErrOutOfOrderSequence, ErrDuplicateSequence, ErrProducerFenced, ErrUnknownProducer,
 	ErrOffsetOutOfRange, ErrFencedEpoch, ErrUnknownEpoch,
-	ErrInvalidGroup, ErrUnknownGroup, ErrGroupNotEmpty, ErrMetadataTooLarge, ErrLeaseLost, ErrUnresolvable,
+	ErrInvalidGroup, ErrNotCoordinator, ErrUnknownGroup, ErrGroupNotEmpty, ErrMetadataTooLarge, ErrLeaseLost, ErrUnresolvable,
 }

@@ -25,35 +25,33 @@ func (e *Engine) Groups(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// DeleteGroup deletes all positions of a group and what it subscribed to. A group
-// without any is ErrUnknownGroup; one with a native lease is ErrGroupNotEmpty.
-// Whether a Kafka client is in it only the Kafka door knows.
-func (e *Engine) DeleteGroup(ctx context.Context, group string) error {
+// DeleteGroup deletes all positions of a group and what it subscribed to, under the
+// Fence its Coordinator gave. A group without any is ErrUnknownGroup; one with a
+// native lease is ErrGroupNotEmpty. Whether a Kafka client is in it only its
+// coordinator knows.
+func (e *Engine) DeleteGroup(ctx context.Context, group string, under Fence) error {
 	if err := ValidateName("group", group); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidGroup, err)
 	}
-	return e.deleteGroup(ctx, group, 0, "", true)
+	return e.deleteGroup(ctx, group, under, 0, "", true)
 }
 
-// DeleteGroupFrom is DeleteGroup in one queue, or in all where it is empty. An
-// empty group is the group-less mode. Without subscriptions what the group
-// subscribed to is kept: it starts there again.
+// DeleteGroupFrom deletes a group's positions in one queue, or in all where it is
+// empty, without asking its coordinator. An empty group is the group-less mode.
+// Without subscriptions what the group subscribed to is kept: it starts there again.
 func (e *Engine) DeleteGroupFrom(ctx context.Context, group, queueName string, subscriptions bool) error {
 	name, queueID, err := e.lagOf(ctx, &group, queueName)
 	if err != nil {
 		return err
 	}
-	return e.deleteGroup(ctx, name, queueID, queueName, subscriptions)
+	return e.deleteGroup(ctx, name, Fence{}, queueID, queueName, subscriptions)
 }
 
-func (e *Engine) deleteGroup(ctx context.Context, name string, queueID int64, queueName string, subscriptions bool) error {
-	n, err := e.db.DeleteGroup(ctx, name, queueID, subscriptions)
-	shown := groupShown(name)
-	switch {
-	case errors.Is(err, store.ErrLeased):
-		return fmt.Errorf("%w: a member of %q holds a lease", ErrGroupNotEmpty, shown)
+func (e *Engine) deleteGroup(ctx context.Context, name string, under Fence, queueID int64, queueName string, subscriptions bool) error {
+	n, err := e.db.DeleteGroup(ctx, name, under, queueID, subscriptions)
+	switch shown := groupShown(name); {
 	case err != nil:
-		return storeError("delete group", err)
+		return groupError("delete group", shown, err)
 	case n == 0 && queueName != "":
 		return fmt.Errorf("%w: %q has no position in queue %q", ErrUnknownGroup, shown, queueName)
 	case n == 0:
@@ -62,9 +60,20 @@ func (e *Engine) deleteGroup(ctx context.Context, name string, queueID int64, qu
 	return nil
 }
 
-// DeleteOffsets deletes a group's positions in the partitions named; one error
-// per partition, nil also where it had none.
-func (e *Engine) DeleteOffsets(ctx context.Context, group string, refs []PartitionRef) ([]error, error) {
+// groupError is storeError for what is written of a group.
+func groupError(verb, group string, err error) error {
+	switch {
+	case errors.Is(err, store.ErrLeased):
+		return fmt.Errorf("%w: a member of %q holds a lease", ErrGroupNotEmpty, group)
+	case errors.Is(err, store.ErrFenced):
+		return fmt.Errorf("%w: another broker has taken %q over; ask for its coordinator again", ErrNotCoordinator, group)
+	}
+	return storeError(verb, err)
+}
+
+// DeleteOffsets deletes a group's positions in the partitions named, under the
+// Fence its Coordinator gave; one error per partition, nil also where it had none.
+func (e *Engine) DeleteOffsets(ctx context.Context, group string, under Fence, refs []PartitionRef) ([]error, error) {
 	if err := ValidateName("group", group); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidGroup, err)
 	}
@@ -78,12 +87,8 @@ func (e *Engine) DeleteOffsets(ctx context.Context, group string, refs []Partiti
 		}
 		ids = append(ids, p.id)
 	}
-	_, err := e.db.DeleteCursors(ctx, group, ids)
-	switch {
-	case errors.Is(err, store.ErrLeased):
-		return nil, fmt.Errorf("%w: a member of %q holds a lease", ErrGroupNotEmpty, group)
-	case err != nil:
-		return nil, storeError("delete offsets", err)
+	if _, err := e.db.DeleteCursors(ctx, group, under, ids); err != nil {
+		return nil, groupError("delete offsets", group, err)
 	}
 	return out, nil
 }
@@ -138,7 +143,7 @@ func (e *Engine) Seek(ctx context.Context, group, queueName, partitionName strin
 		rows[i] = store.CursorRow{Partition: p.id, Offset: targets[i], Epoch: -1}
 		out[i] = Sought{Partition: p.name, PartitionID: p.id, Number: int(p.number), Offset: targets[i]}
 	}
-	gone, err := e.db.CommitCursors(ctx, name, rows, false)
+	gone, err := e.db.CommitCursors(ctx, name, Fence{}, rows, false)
 	if err != nil {
 		return nil, storeError("seek", err)
 	}

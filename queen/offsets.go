@@ -252,11 +252,13 @@ func (e *Engine) NewProducer(ctx context.Context) (ProducerID, error) {
 // offset.metadata.max.bytes does.
 const MetadataBytesMax = 4096
 
-// CommitOffsets stores a group's positions in one call; the answers carry Err
-// per partition. What is refused does not keep the rest from being stored. A
-// position below 0 is kept as it is: Kafka clients mean "start over" by it, and a
-// native group reads on from the log start.
-func (e *Engine) CommitOffsets(ctx context.Context, group string, cs []Cursor) ([]Cursor, error) {
+// CommitOffsets stores a group's positions in one call, under the Fence its
+// Coordinator gave; the answers carry Err per partition. What is refused does not
+// keep the rest from being stored. A position below 0 is kept as it is: Kafka
+// clients mean "start over" by it, and a native group reads on from the log start.
+// ErrNotCoordinator: another broker has taken the group over since, and nothing
+// was stored.
+func (e *Engine) CommitOffsets(ctx context.Context, group string, under Fence, cs []Cursor) ([]Cursor, error) {
 	if err := ValidateName("group", group); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidGroup, err)
 	}
@@ -281,9 +283,9 @@ func (e *Engine) CommitOffsets(ctx context.Context, group string, cs []Cursor) (
 	if len(rows) == 0 {
 		return out, nil
 	}
-	gone, err := e.db.CommitCursors(ctx, group, rows, true)
+	gone, err := e.db.CommitCursors(ctx, group, under, rows, true)
 	if err != nil {
-		return nil, storeError("commit offsets", err)
+		return nil, groupError("commit offsets", group, err)
 	}
 	for k, i := range index {
 		if gone[k] {

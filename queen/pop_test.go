@@ -122,7 +122,7 @@ func TestGroupsPositionIsSharedByBothDoors(t *testing.T) {
 	for i := range 5 {
 		pushOne(t, e, "q", fmt.Sprint("id-", i))
 	}
-	if _, err := e.CommitOffsets(t.Context(), "g", []Cursor{{Partition: at("q", 0), Offset: 3, Epoch: -1}}); err != nil {
+	if _, err := e.CommitOffsets(t.Context(), "g", e.Coordinator("g").Fence, []Cursor{{Partition: at("q", 0), Offset: 3, Epoch: -1}}); err != nil {
 		t.Fatal(err)
 	}
 	p := popBatch(t, e, PopRequest{Queue: "q", Group: "g", Batch: 1})

@@ -255,10 +255,10 @@ type Partition struct {
 
 // Broker is one live broker, as Metadata reports it.
 type Broker struct {
-	ID          int32
-	Host        string
-	Port        int32
-	Coordinator bool // this broker coordinates the consumer groups
+	ID    int32
+	Host  string
+	Port  int32
+	Slots int // of the 64 of the group coordinator, those it has
 }
 
 // Cluster is what a broker knows about itself and its peers. It is answered from memory.

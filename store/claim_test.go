@@ -206,7 +206,7 @@ func TestAckIsGuardedByItsLease(t *testing.T) {
 	c.ack(p[0], second, false, 1, true, 0)
 
 	t.Run("a Kafka commit voids it", func(t *testing.T) {
-		if _, err := c.db.CommitCursors(t.Context(), "g", []store.CursorRow{{Partition: p[0], Offset: 5}}, true); err != nil {
+		if _, err := c.db.CommitCursors(t.Context(), "g", store.Fence{}, []store.CursorRow{{Partition: p[0], Offset: 5}}, true); err != nil {
 			t.Fatal(err)
 		}
 		lost(second)

@@ -43,9 +43,10 @@ type CursorRow struct {
 }
 
 // CommitCursors stores positions as a Kafka client commits them; native leases
-// on them are void. Without kafka they are moved by hand, which is the same. gone says of each whether its partition does not exist (any
-// more), so that it was not stored.
-func (db *DB) CommitCursors(ctx context.Context, group string, cursors []CursorRow, kafka bool) (gone []bool, err error) {
+// on them are void. Without kafka they are moved by hand, which is the same. gone
+// says of each whether its partition does not exist (any more), so that it was not
+// stored. ErrFenced: nothing was stored, another broker coordinates the group by now.
+func (db *DB) CommitCursors(ctx context.Context, group string, under Fence, cursors []CursorRow, kafka bool) (gone []bool, err error) {
 	n := len(cursors)
 	parts, offsets, epochs, metadata := make([]int64, n), make([]int64, n), make([]int32, n), make([][]byte, n)
 	for i, c := range cursors {
@@ -55,9 +56,12 @@ func (db *DB) CommitCursors(ctx context.Context, group string, cursors []CursorR
 		}
 	}
 	committed, err := writeRows(ctx, db, db.write, "commit cursors", pgx.RowTo[int64], cursorCommitSQL,
-		group, parts, offsets, epochs, metadata, kafka)
+		group, under.Slot, under.Epoch, parts, offsets, epochs, metadata, kafka)
 	if err != nil {
 		return nil, err
+	}
+	if len(committed) > 0 && committed[0] < 0 {
+		return nil, fmt.Errorf("commit cursors of %q: %w", group, ErrFenced)
 	}
 	gone = make([]bool, n)
 	for i, p := range parts {
@@ -89,28 +93,35 @@ func (db *DB) Groups(ctx context.Context) ([]string, error) {
 }
 
 // DeleteCursors deletes a group's positions in the partitions given, where it
-// has one. It says how many there were, or ErrLeased where a lease is on one of them.
-func (db *DB) DeleteCursors(ctx context.Context, group string, partitions []int64) (int, error) {
+// has one. It says how many there were; or ErrLeased where a lease is on one of
+// them, ErrFenced where another broker coordinates the group by now.
+func (db *DB) DeleteCursors(ctx context.Context, group string, under Fence, partitions []int64) (int, error) {
 	if partitions == nil {
 		partitions = []int64{}
 	}
-	return db.deleteCursors(ctx, group, 0, partitions, false)
+	return db.deleteCursors(ctx, group, under, 0, partitions, false)
 }
 
 // DeleteGroup deletes all positions of a group, those in one queue where queue is
 // not 0, and with subscriptions what it subscribed to there. It says how many
-// there were, or ErrLeased where a lease is on one of them.
-func (db *DB) DeleteGroup(ctx context.Context, group string, queue int64, subscriptions bool) (int, error) {
-	return db.deleteCursors(ctx, group, queue, nil, subscriptions)
+// there were; or ErrLeased where a lease is on one of them, ErrFenced where another
+// broker coordinates the group by now.
+func (db *DB) DeleteGroup(ctx context.Context, group string, under Fence, queue int64, subscriptions bool) (int, error) {
+	return db.deleteCursors(ctx, group, under, queue, nil, subscriptions)
 }
 
-func (db *DB) deleteCursors(ctx context.Context, group string, queue int64, partitions []int64, subscriptions bool) (int, error) {
+func (db *DB) deleteCursors(ctx context.Context, group string, under Fence, queue int64, partitions []int64, subscriptions bool) (int, error) {
 	n, err := only(writeRows(ctx, db, db.admin, "delete cursors", pgx.RowTo[int], cursorsDeleteSQL,
-		group, orNull(queue), partitions, subscriptions))
-	if err == nil && n < 0 {
+		group, under.Slot, under.Epoch, orNull(queue), partitions, subscriptions))
+	switch {
+	case err != nil:
+		return 0, err
+	case n == -1:
 		return 0, fmt.Errorf("delete cursors of %q: %w", group, ErrLeased)
+	case n == -2:
+		return 0, fmt.Errorf("delete cursors of %q: %w", group, ErrFenced)
 	}
-	return n, err
+	return n, nil
 }
 
 // NewProducerID returns an id that no producer was given before.

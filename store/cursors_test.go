@@ -17,13 +17,13 @@ func TestCommitCursorsStoresWhatExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.CommitCursors(t.Context(), "g", []store.CursorRow{{Partition: goneParts[0].ID, Offset: 1}}, true); err != nil {
+	if _, err := db.CommitCursors(t.Context(), "g", store.Fence{}, []store.CursorRow{{Partition: goneParts[0].ID, Offset: 1}}, true); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.DeleteQueue(t.Context(), gone.ID); err != nil {
 		t.Fatal(err)
 	}
-	got, err := db.CommitCursors(t.Context(), "g", []store.CursorRow{
+	got, err := db.CommitCursors(t.Context(), "g", store.Fence{}, []store.CursorRow{
 		{Partition: p[2], Offset: 5, Epoch: 3, Metadata: []byte("m\x00")},
 		{Partition: 1 << 40, Offset: 5},
 		{Partition: goneParts[0].ID, Offset: 5},
@@ -33,7 +33,7 @@ func TestCommitCursorsStoresWhatExists(t *testing.T) {
 	if want := []bool{false, true, true, false, false}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("CommitCursors = %v, %v; want %v", got, err, want)
 	}
-	if _, err := db.CommitCursors(t.Context(), "other", []store.CursorRow{{Partition: p[1], Offset: 1}}, true); err != nil {
+	if _, err := db.CommitCursors(t.Context(), "other", store.Fence{}, []store.CursorRow{{Partition: p[1], Offset: 1}}, true); err != nil {
 		t.Fatal(err)
 	}
 	check := func(rows []store.CursorRow, err error, want ...store.CursorRow) {

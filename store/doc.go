@@ -23,6 +23,7 @@
 //	calls           call id → answer: what a repeated call is answered from, kept 900 s
 //	kv              (namespace, key) → value, version, expiry
 //	brokers         id, process, address, heartbeat
+//	group_slots     slot → the process that coordinates its groups, and the epoch it does so in
 //	schema_version, schema_files   what Migrate applied
 //
 // # Lock order
@@ -34,7 +35,7 @@
 //  2. timers
 //  3. queues
 //  4. log_partitions, ascending id
-//  5. coordinator slots
+//  5. group_slots, ascending
 //  6. subscriptions, then cursors, ascending partition
 //  7. leaves: cluster, then brokers
 //
@@ -48,7 +49,8 @@
 //	errors.go call.go long.go       what an error means; one call, its rows, its error; one that takes long
 //	migrate.go schema/              migrations, and one write function per file
 //	query/                          one statement per file: reads, and the calls of the functions
-//	catalog.go options.go brokers.go queues, partitions, what a queue is set to; brokers
+//	catalog.go options.go           queues, partitions, what a queue is set to
+//	brokers.go slots.go             who lives, and who coordinates which groups
 //	append.go uuid_array.go runs.go the write path
 //	read.go                         segments, marks, search by time and epoch
 //	claim.go ack.go cursors.go      positions and leases; lag.go: what groups owe

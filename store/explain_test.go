@@ -46,6 +46,7 @@ func testPlans(t *testing.T, full bool) {
 	p := partitions(t, db, "q", 500)
 	first, queue := p[0], query[int64](t, pool, `SELECT id FROM queues`)
 	exec(t, pool, `UPDATE queues SET dedup_window_seconds = 3600`)
+	exec(t, pool, `UPDATE group_slots SET epoch = 1`)
 	if full {
 		exec(t, pool, `
 			WITH s AS (SELECT id, n FROM log_partitions, generate_series(0, 99) n
@@ -74,7 +75,7 @@ func testPlans(t *testing.T, full bool) {
 		{"cursor_find", func() error { return w.query("query/cursor_find.sql", "g1", p[:10]) }},
 		{"cursor_list", func() error { return w.query("query/cursor_list.sql", "g1") }},
 		{"cursor_commit", func() error {
-			return w.query("query/cursor_commit.sql", "g1", p[:2], []int64{1, 1}, []int32{1, 1}, [][]byte{{}, {}}, true)
+			return w.query("query/cursor_commit.sql", "g1", 5, 1, p[:2], []int64{1, 1}, []int32{1, 1}, [][]byte{{}, {}}, true)
 		}},
 		{"append", func() error {
 			sql, args := store.AppendCall(explainedAppend(first, next), true)
@@ -123,7 +124,7 @@ func testPlans(t *testing.T, full bool) {
 // entered by key has a condition in its next line. The table cluster has one row,
 // the index queues_deleted what is to be swept.
 var (
-	scansTable = regexp.MustCompile(`Bitmap|Seq Scan on (log_|producers|cursors|queues|subscriptions)`)
+	scansTable = regexp.MustCompile(`Bitmap|Seq Scan on (log_|producers|cursors|queues|subscriptions|group_slots)`)
 	scansIndex = regexp.MustCompile(`Index (Only )?Scan `)
 )
 

@@ -19,7 +19,7 @@ import (
 
 // commit is a write call that waits for whoever holds a lock on the cursors.
 func commit(ctx context.Context, db *store.DB, partition, offset int64) error {
-	_, err := db.CommitCursors(ctx, "g", []store.CursorRow{{Partition: partition, Offset: offset}}, true)
+	_, err := db.CommitCursors(ctx, "g", store.Fence{}, []store.CursorRow{{Partition: partition, Offset: offset}}, true)
 	return err
 }
 

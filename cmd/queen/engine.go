@@ -76,8 +76,10 @@ func (b *broker) openDoors(ctx context.Context, e *queen.Engine, kafkaListener, 
 	b.onClose("kafka door", kafka.Shutdown)
 	native := httpapi.New(httpapi.Config{Logger: b.log, Registry: b.metrics, Version: version}, e)
 	b.onClose("http door", native.Shutdown)
-	// Closed first: whoever waits for messages is answered, so that the doors can shut.
-	b.onClose("waiting requests", func(context.Context) error { e.Interrupt(); return nil })
+	// Closed first: whoever waits for messages is answered, so that the doors can
+	// shut, and members of groups are sent to the next coordinator while these
+	// doors still can.
+	b.onClose("waiting requests", func(ctx context.Context) error { e.Interrupt(); return e.Resign(ctx) })
 	go func() { b.ended("kafka door", kafka.Serve(kafkaListener)) }()
 	go func() { b.ended("http door", native.Serve(httpListener)) }()
 	return nil

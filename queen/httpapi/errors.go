@@ -37,6 +37,7 @@ var errorTable = []errorRow{
 	{err: queen.ErrQueueExists, status: http.StatusConflict, word: "queue_exists"},
 	{err: queen.ErrInvalidGroup, status: http.StatusBadRequest, word: "invalid_group"},
 	{err: queen.ErrInvalidName, status: http.StatusBadRequest, word: "invalid_name"},
+	{err: queen.ErrNotCoordinator, status: http.StatusServiceUnavailable, word: "not_coordinator"},
 	{err: queen.ErrUnknownGroup, status: http.StatusNotFound, word: "unknown_group"},
 	{err: queen.ErrGroupNotEmpty, status: http.StatusConflict, word: "group_not_empty"},
 	{err: queen.ErrPolicy, status: http.StatusConflict, word: "policy"},

@@ -52,7 +52,7 @@ func TestOnlyUncertainOutcomesAskForARepeat(t *testing.T) {
 	t.Parallel()
 	again := map[error]bool{
 		queen.ErrOutcomeUnknown: true, queen.ErrUnavailable: true, queen.ErrStorageFull: true,
-		queen.ErrTimedOut: true, queen.ErrOverloaded: true, queen.ErrClosing: true,
+		queen.ErrTimedOut: true, queen.ErrOverloaded: true, queen.ErrClosing: true, queen.ErrNotCoordinator: true,
 	}
 	for _, err := range queen.Errors {
 		if got := problemOf(err).status == http.StatusServiceUnavailable; got != again[err] {

@@ -390,6 +390,6 @@ func (f *fake) Ready(context.Context) error {
 func (f *fake) Cluster() queen.Cluster {
 	return queen.Cluster{
 		ID: "AAAAAAAAAAAAAAAAAAAAAA", Self: 1, Epoch: 4,
-		Brokers: []queen.Broker{{ID: 1, Host: "127.0.0.1", Port: 9092, Coordinator: true}},
+		Brokers: []queen.Broker{{ID: 1, Host: "127.0.0.1", Port: 9092, Slots: 64}},
 	}
 }

@@ -72,8 +72,8 @@ func (s *Server) status(*exchange) (answer, error) {
 		b = appendString(b, k.Host)
 		b = append(b, `,"port":`...)
 		b = appendInt(b, int64(k.Port))
-		b = append(b, `},"coordinator":`...)
-		b = appendBool(b, k.Coordinator)
+		b = append(b, `},"groupSlots":`...)
+		b = appendInt(b, int64(k.Slots))
 		b = append(b, '}')
 	}
 	return ok(append(b, "]}"...)), nil

@@ -267,3 +267,14 @@ CREATE TABLE brokers (
     started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     heartbeat_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+
+-- Who coordinates consumer groups: a group belongs to a slot by the hash of its
+-- name, a slot to a process. It is that process's as long as its row in brokers
+-- has a fresh heartbeat; then whoever takes it raises the epoch, and what the one
+-- before still writes under its epoch is refused.
+CREATE TABLE group_slots (
+    slot  integer PRIMARY KEY CHECK (slot BETWEEN 0 AND 63),
+    owner uuid,                       -- brokers.instance; NULL: nobody's
+    epoch bigint NOT NULL DEFAULT 0   -- how often it changed hands
+) WITH (fillfactor = 50);
+INSERT INTO group_slots (slot) SELECT generate_series(0, 63);

@@ -4,22 +4,34 @@
 -- Promise: each position is stored as given, also backwards, and a native lease
 -- on it is void: an ack of it will find it lost. One row per partition stored is
 -- returned; partitions that do not exist, or whose queue is deleted, are left
--- out. Of a partition named twice the last counts.
+-- out. Of a partition named twice the last counts. Where slot p_slot of the group
+-- coordinator has another epoch than p_slot_epoch by now, −1 alone is returned and
+-- nothing is stored; p_slot_epoch 0 asks for no epoch.
 --
--- Locks: cursors in ascending partition (place 6). Indexes: log_partitions_pkey,
--- queues_pkey, cursors_pkey.
+-- Locks: the slot, shared and in a statement of its own, so that whoever takes
+-- it waits for this or is seen by it (place 5); cursors in ascending partition
+-- (place 6). Indexes: group_slots_pkey, log_partitions_pkey, queues_pkey, cursors_pkey.
 CREATE FUNCTION cursors_commit_1(
-    p_group     text,
-    p_partition bigint[],
-    p_offset    bigint[],
-    p_epoch     integer[],
-    p_metadata  bytea[],
-    p_kafka     boolean   -- a Kafka client commits; else a group is moved by hand
+    p_group      text,
+    p_slot       integer,
+    p_slot_epoch bigint,
+    p_partition  bigint[],
+    p_offset     bigint[],
+    p_epoch      integer[],
+    p_metadata   bytea[],
+    p_kafka      boolean   -- a Kafka client commits; else a group is moved by hand
 ) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT
 AS $$
 BEGIN
+    IF p_slot_epoch <> 0 THEN
+        PERFORM 1 FROM group_slots s WHERE s.slot = p_slot AND s.epoch = p_slot_epoch FOR SHARE;
+        IF NOT FOUND THEN
+            RETURN NEXT -1::bigint;
+            RETURN;
+        END IF;
+    END IF;
     RETURN QUERY
     INSERT INTO cursors AS c (partition_id, group_name, next_offset, leader_epoch, metadata, kafka, committed_at)
     SELECT DISTINCT ON (u.partition_id) u.partition_id, p_group, u.next_offset, u.epoch, u.metadata, p_kafka, clock_timestamp()

@@ -3,11 +3,20 @@
 -- list of partitions the group's subscriptions there go with them, if p_subscriptions.
 --
 -- Promise: how many positions and subscriptions there were; −1, and nothing is
--- deleted, where a member holds a lease on one of them.
+-- deleted, where a member holds a lease on one of them; −2 where slot p_slot of the
+-- group coordinator has another epoch than p_slot_epoch by now; 0 asks for no epoch.
 --
--- Locks: the group's subscriptions in ascending queue, its cursors in ascending
--- partition (place 6). Indexes: cursors_group, cursors_pkey, subscriptions_group, log_partitions_pkey.
-CREATE FUNCTION cursors_delete_1(p_group text, p_queue bigint, p_partition bigint[], p_subscriptions boolean) RETURNS integer
+-- Locks: the slot, shared (place 5); the group's subscriptions in ascending queue,
+-- its cursors in ascending partition (place 6). Indexes: group_slots_pkey,
+-- cursors_group, cursors_pkey, subscriptions_group, log_partitions_pkey.
+CREATE FUNCTION cursors_delete_1(
+    p_group         text,
+    p_slot          integer,
+    p_slot_epoch    bigint,
+    p_queue         bigint,
+    p_partition     bigint[],
+    p_subscriptions boolean
+) RETURNS integer
 LANGUAGE plpgsql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT
 AS $$
@@ -17,6 +26,12 @@ DECLARE
     v_n      integer;
     v_subs   integer := 0;
 BEGIN
+    IF p_slot_epoch <> 0 THEN
+        PERFORM 1 FROM group_slots s WHERE s.slot = p_slot AND s.epoch = p_slot_epoch FOR SHARE;
+        IF NOT FOUND THEN
+            RETURN -2;
+        END IF;
+    END IF;
     IF p_partition IS NULL AND p_subscriptions THEN
         v_queues := ARRAY(SELECT s.queue_id FROM subscriptions s
                            WHERE s.group_name = p_group AND (p_queue IS NULL OR s.queue_id = p_queue)
