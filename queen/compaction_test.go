@@ -712,7 +712,7 @@ func TestPopCrossesWhatCompactionEmptied(t *testing.T) {
 	}
 	// What lies between segments takes no call, what lies inside one takes one.
 	for _, c := range []struct{ position, next, last int64 }{{1, 1, 3000}, {3001, 5001, 7999}} {
-		if _, err := e.CommitOffsets(t.Context(), "h", []Cursor{{Partition: at("t", 0), Offset: c.position}}); err != nil {
+		if _, err := e.CommitOffsets(t.Context(), "h", e.Coordinator("h").Fence, []Cursor{{Partition: at("t", 0), Offset: c.position}}); err != nil {
 			t.Fatal(err)
 		}
 		p := e.catalog.cached(QueueRef{Name: "t"}).partition(0)
