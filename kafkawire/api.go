@@ -76,13 +76,19 @@ func table(cfg Config) []api {
 		{key: 23, advertised: 2, min: 2, max: 4, bytesMax: medium, expands: expandsMax, handle: (*conn).leaderEpoch},
 		{key: 32, advertised: 0, min: 0, max: 4, bytesMax: small, expands: expandsMax, handle: (*conn).describeConfigs},
 		{key: 33, advertised: 0, min: 0, max: 2, bytesMax: small, expands: expandsMax, handle: (*conn).alterConfigs},
+		{key: 35, advertised: 1, min: 1, max: 5, bytesMax: medium, expands: expandsMax, handle: (*conn).describeLogDirs},
 		{key: 37, advertised: 0, min: 0, max: 3, bytesMax: small, expands: expandsMax, handle: (*conn).createPartitions},
 		{key: 42, advertised: 0, min: 0, max: 2, bytesMax: small, expands: expandsMax, handle: (*conn).deleteGroups},
+		{key: 43, advertised: 0, min: 0, max: 2, bytesMax: medium, expands: expandsMax, handle: (*conn).electLeaders},
 		{key: 44, advertised: 0, min: 0, max: 1, bytesMax: small, expands: expandsMax, handle: (*conn).incrementalAlterConfigs},
+		{key: 45, advertised: 0, min: 0, max: 1, bytesMax: medium, expands: expandsMax, handle: (*conn).alterReassignments},
+		{key: 46, advertised: 0, min: 0, max: 0, bytesMax: medium, expands: expandsMax, handle: (*conn).listReassignments},
 		{key: 47, advertised: 0, min: 0, max: 0, bytesMax: medium, expands: expandsMax, handle: (*conn).offsetDelete},
 		{key: 60, advertised: 0, min: 0, max: 2, bytesMax: tiny, expands: expandsMax, handle: (*conn).describeCluster},
+		{key: 61, advertised: 0, min: 0, max: 0, bytesMax: medium, expands: expandsMax, handle: (*conn).describeProducers},
 		{key: 68, advertised: 0, min: 0, max: 1, bytesMax: small, expands: expandsMax, lasting: true, handle: (*conn).consumerGroupHeartbeat},
 		{key: 69, advertised: 0, min: 0, max: 1, bytesMax: tiny, expands: expandsMax, handle: (*conn).consumerGroupDescribe},
+		{key: 75, advertised: 0, min: 0, max: 0, bytesMax: medium, expands: expandsMax, handle: (*conn).describeTopicPartitions},
 	}
 	for i := range rows {
 		rows[i].name = kmsg.NameForKey(rows[i].key)

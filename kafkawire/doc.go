@@ -27,7 +27,8 @@
 //	engine.go            what this door asks of the room
 //	errors.go            the room's errors and Kafka's codes, one table
 //	budget.go sampler.go bounds on bytes in flight and on lines in the log
-//	api_versions.go (18)  metadata.go (3)  describe_cluster.go (60)
+//	api_versions.go (18)  metadata.go (3)  describe_cluster.go (60)  describe_topic_partitions.go (75)
+//	log_dirs.go (35)  describe_producers.go (61)  placement.go (43, 45, 46)
 //	produce.go (0)  init_producer.go (22)
 //	fetch.go (1)  fetch_session.go (KIP-227)  fetch_reply.go (records are not copied)
 //	list_offsets.go (2)  leader_epoch.go (23)
@@ -54,8 +55,10 @@
 //   - ListOffsets 0, Fetch 0–3, Produce 0–2, OffsetForLeaderEpoch 0–1: their
 //     answers would need formats that nothing stores any more.
 //   - Telemetry (71, 72): clients skip it where it is not offered.
-//   - Requests between brokers and controllers (4–7, 52–59 and others), replica
-//     placement (34, 35, 43, 45, 46): PostgreSQL replicates, brokers hold nothing.
+//   - Requests between brokers and controllers (4–7, 52–59 and others), moves
+//     between log dirs (34): PostgreSQL replicates, brokers hold nothing. Elections and
+//     reassignments (43, 45, 46) are answered: there is nothing to do.
+//   - Client quotas (48, 49): nothing would hold anybody to them.
 //
 // Differences in what is served are in the comment of each handler. Two are met
 // by most: any replication factor is accepted and reported as 1, and there are

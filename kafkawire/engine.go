@@ -42,6 +42,10 @@ type Engine interface {
 	Offsets(ctx context.Context, q []queen.OffsetQuery) ([]queen.OffsetAnswer, error)
 	EpochEnds(ctx context.Context, q []queen.EpochQuery) ([]queen.EpochAnswer, error)
 	NewProducer(ctx context.Context) (queen.ProducerID, error)
+	// Sizes tells how many bytes partitions hold, one answer for each.
+	Sizes(ctx context.Context, refs []queen.PartitionRef) ([]queen.SizeAnswer, error)
+	// Producers lists the idempotent producers of a partition.
+	Producers(ctx context.Context, ref queen.PartitionRef) ([]queen.ActiveProducer, error)
 	// CommitOffsets stores positions; the answers carry Err per partition.
 	CommitOffsets(ctx context.Context, group string, under queen.Fence, c []queen.Cursor) ([]queen.Cursor, error)
 	// FetchOffsets reads positions; nil refs means all of the group's.

@@ -53,6 +53,8 @@ const (
 	codeMemberIDRequired         int16 = 79
 	codeGroupMaxSizeReached      int16 = 81
 	codeFencedInstanceID         int16 = 82
+	codeElectionNotNeeded        int16 = 84
+	codeNoReassignmentInProgress int16 = 85
 	codeGroupSubscribedToTopic   int16 = 86
 	codeInvalidRecord            int16 = 87
 	codeInvalidTimestamp         int16 = 32

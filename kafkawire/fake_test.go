@@ -635,6 +635,37 @@ func (f *fake) Truncate(ctx context.Context, ts []queen.Truncation) []queen.Trun
 	return out
 }
 
+// Sizes counts ten bytes an offset.
+func (f *fake) Sizes(_ context.Context, refs []queen.PartitionRef) ([]queen.SizeAnswer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return nil, f.fail
+	}
+	out := make([]queen.SizeAnswer, len(refs))
+	for i, r := range refs {
+		l, err := f.log(r)
+		if out[i].Err = err; err == nil {
+			out[i].Size = 10 * (l.end - l.start)
+		}
+	}
+	return out, nil
+}
+
+// Producers tells of one producer wherever something is stored.
+func (f *fake) Producers(_ context.Context, ref queen.PartitionRef) ([]queen.ActiveProducer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return nil, f.fail
+	}
+	l, err := f.log(ref)
+	if err != nil || l.end == 0 {
+		return nil, err
+	}
+	return []queen.ActiveProducer{{ProducerID: queen.ProducerID{ID: 7, Epoch: 3}, LastSequence: 11, LastWrite: time.UnixMilli(5)}}, nil
+}
+
 func (f *fake) Groups(ctx context.Context) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -57,6 +57,7 @@
 //	kv.go                           keys and values
 //	calls.go                        calls that take effect once
 //	compaction.go                   what is superseded, taken out of segments
+//	inspect.go                      sizes and producers, for who asks
 //	retention.go                    bounded steps of forgetting
 //	localpg/                        the PostgreSQL of a broker without a database URL
 //	storetest/                      a schema per test

@@ -88,6 +88,8 @@ func testPlans(t *testing.T, full bool) {
 		{"ids_resolve", func() error {
 			return w.query("query/ids_resolve.sql", first, 0, []uuid.UUID{{1}}, []int64{1}, []int64{1})
 		}},
+		{"size_list", func() error { return w.query("query/size_list.sql", p[:2]) }},
+		{"producer_list", func() error { return w.query("query/producer_list.sql", first, 86400, 10) }},
 		{"segment_scan", func() error { return w.query("query/segment_scan.sql", first, 5, 100, 10) }},
 		{"compaction_due", func() error {
 			exec(t, pool, `UPDATE queues SET cleanup_compact = true, compaction_lag_min_ms = 1`)
