@@ -120,6 +120,11 @@ clients: ## other people's clients against a broker of ours (CLIENTS='sarama kaf
 	@.ci/need postgresql kcat jdk maven node npm venv
 	$(GO) run ./compat/clients/run $(CLIENTS)
 
+.PHONY: sdk
+sdk: ## the original's Python SDK against the HTTP door of a broker of ours
+	@.ci/need postgresql venv
+	$(GO) run ./compat/clients/run queen-python
+
 .PHONY: clients-kafka
 clients-kafka: ## the same programs against Apache Kafka, where they must pass too
 	@.ci/need kcat jdk maven node npm venv

@@ -18,6 +18,8 @@ type Client struct {
 	// Quick clients need nothing but Go and what `make test` installs, and are
 	// done in seconds.
 	Quick bool
+	// HTTP clients speak to the HTTP door, and take its address.
+	HTTP bool
 	// prepare answers the command line that takes the broker's address behind it,
 	// and what to add to its environment.
 	prepare func(ctx context.Context, k kit) (argv, env []string, err error)
@@ -37,6 +39,7 @@ func Clients() []Client {
 		{Name: "kafka-go", Quick: true, prepare: golang("kafka-go")},
 		{Name: "confluent-python", prepare: python("confluent-python")},
 		{Name: "kafkajs", prepare: node("kafkajs")},
+		{Name: "queen-python", HTTP: true, prepare: python("queen-python")},
 	}
 }
 

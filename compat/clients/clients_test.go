@@ -16,7 +16,7 @@ func TestQuickClientsWork(t *testing.T) {
 	t.Parallel()
 	addr := os.Getenv("COMPAT_SEEDS")
 	if addr == "" {
-		addr = queen(t)
+		addr = start(t).Kafka
 	}
 	for _, c := range Clients() {
 		if !c.Quick {
@@ -32,7 +32,7 @@ func TestQuickClientsWork(t *testing.T) {
 	}
 }
 
-func queen(t *testing.T) string {
+func start(t *testing.T) *broker.Process {
 	t.Helper()
 	binary, err := broker.Build(t.Context(), t.TempDir())
 	if err != nil {
@@ -56,7 +56,7 @@ func queen(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	return p.Kafka
+	return p
 }
 
 // A client fails by a step, by its exit code, and by doing nothing.

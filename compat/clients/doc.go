@@ -3,7 +3,7 @@
 // Each folder below holds a small real program, written as a user of that client
 // would write it, with a manifest of its own (a nested go.mod, a pom.xml, a
 // package.json, a requirements.txt), so that none of them enters ours. A program
-// takes the address of a broker, prints `version V` and then a line for each
+// takes the address of a broker's door, prints `version V` and then a line for each
 // thing it does, and ends with 1 if anything failed:
 //
 //	PASS codec-zstd (620ms)
@@ -17,6 +17,9 @@
 // runs all on a fresh database; `make clients-kafka` runs them against Apache
 // Kafka, where they must pass as well: only then does a failure here mean
 // something.
+//
+// queen-python is the original's own SDK and speaks to the HTTP door; it is not run
+// against Apache Kafka.
 //
 //	clients.go   the table of clients, and what each needs to run
 //	run.go       running, and reading what they print

@@ -41,12 +41,13 @@ func run(ctx context.Context, kafka bool, addr string, names []string) (err erro
 			return fmt.Errorf("there is no client %q", n)
 		}
 	}
+	var http string
 	if addr == "" {
 		var stop func() error
 		if kafka {
 			addr, stop, err = apache(ctx)
 		} else {
-			addr, stop, err = queen(ctx)
+			addr, http, stop, err = queen(ctx)
 		}
 		if err != nil {
 			return err
@@ -56,8 +57,16 @@ func run(ctx context.Context, kafka bool, addr string, names []string) (err erro
 	start := time.Now()
 	var results []clients.Result
 	for _, c := range all {
-		if len(names) == 0 || slices.Contains(names, c.Name) {
-			results = append(results, clients.Run(ctx, c, addr, os.Stderr))
+		door := addr
+		if c.HTTP {
+			door = http
+		}
+		switch {
+		case len(names) > 0 && !slices.Contains(names, c.Name):
+		case door != "":
+			results = append(results, clients.Run(ctx, c, door, os.Stderr))
+		case len(names) > 0:
+			return fmt.Errorf("%s speaks HTTP, which is not served at %s", c.Name, addr)
 		}
 	}
 	clients.Table(os.Stdout, results)
@@ -76,10 +85,10 @@ func apache(ctx context.Context) (addr string, stop func() error, err error) {
 	return n.Addr, n.Stop, nil
 }
 
-func queen(ctx context.Context) (addr string, stop func() error, err error) {
+func queen(ctx context.Context) (kafka, http string, stop func() error, err error) {
 	tmp, err := os.MkdirTemp("", "queen-clients-")
 	if err != nil {
-		return "", nil, err
+		return "", "", nil, err
 	}
 	undo := []func() error{func() error { return os.RemoveAll(tmp) }}
 	stop = func() (err error) {
@@ -95,17 +104,17 @@ func queen(ctx context.Context) (addr string, stop func() error, err error) {
 	}()
 	binary, err := broker.Build(ctx, tmp)
 	if err != nil {
-		return "", nil, err
+		return "", "", nil, err
 	}
 	dir, err := broker.NewDataDir()
 	if err != nil {
-		return "", nil, err
+		return "", "", nil, err
 	}
 	undo = append(undo, func() error { return broker.Discard(dir) })
 	p, err := broker.Start(ctx, broker.Config{Binary: binary, DataDir: dir})
 	if err != nil {
-		return "", nil, err
+		return "", "", nil, err
 	}
 	undo = append(undo, func() error { return p.Stop(30 * time.Second) })
-	return p.Kafka, stop, nil
+	return p.Kafka, p.HTTP, stop, nil
 }
