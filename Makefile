@@ -130,6 +130,11 @@ clients-kafka: ## the same programs against Apache Kafka, where they must pass t
 	@.ci/need kcat jdk maven node npm venv
 	$(GO) run ./compat/clients/run -kafka $(CLIENTS)
 
+.PHONY: kgo
+kgo: ## franz-go's own tests against us; compat/expect/kgo.txt lists what does not pass
+	@.ci/need postgresql
+	$(GO) test -count=1 -v -timeout 40m -tags kgo -run '^TestFranzGoPassesItsOwnTests$$' ./compat
+
 .PHONY: chaos
 chaos: ## faults under load, then counting, over three seeds (CHAOS_TIME=10m CHAOS_SEED=1,2,3)
 	@.ci/need postgresql

@@ -19,7 +19,9 @@
 //	batch.go        record batches, true and lying
 //	requests.go     requests and the part of the reply that matters
 //	versions.go conn.go produce.go idempotence.go fetch.go sessions.go
-//	offsets.go groups.go admin.go names.go      the cases, one file per subject
+//	offsets.go groups.go consumer_groups.go admin.go names.go
+//	configs.go partitions.go                    the cases, one file per subject
+//	kgo_test.go     franz-go's own tests (make kgo); expect/kgo.txt lists what does not pass
 //	broker/         the shipped binary as a process, for the product's own tests
 //	chaos/          faults under load, and the checker that counts afterwards
 //	kafkanode/      an Apache Kafka node from its published jars

@@ -366,9 +366,10 @@ func twoMembers(ctx context.Context, t *T) {
 }
 
 // split has two members share four partitions, and one take all again.
-func (t *T) split(ctx context.Context, balancer kgo.GroupBalancer) {
+func (t *T) split(ctx context.Context, balancer kgo.GroupBalancer, opts ...kgo.Opt) {
 	const parts, n = 4, 400
 	name := balancer.ProtocolName()
+	opts = append(opts, kgo.Balancers(balancer))
 	tp := t.topic(parts)
 	group := t.group()
 	producer := t.client(kgo.DefaultProduceTopic(tp.name), kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -386,9 +387,9 @@ func (t *T) split(ctx context.Context, balancer kgo.GroupBalancer) {
 		t.must(producer.Flush(ctx), "flush")
 	}
 	produce()
-	a := t.member(ctx, group, tp.name, kgo.Balancers(balancer))
+	a := t.member(ctx, group, tp.name, opts...)
 	t.until(name+": the first member has all", func() bool { return a.owns() == parts })
-	b := t.member(ctx, group, tp.name, kgo.Balancers(balancer))
+	b := t.member(ctx, group, tp.name, opts...)
 	t.until(name+": each has two", func() bool { return a.owns() == parts/2 && b.owns() == parts/2 })
 	produce()
 	all := func() bool {

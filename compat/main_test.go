@@ -36,7 +36,8 @@ var (
 			return nil, err
 		}
 		leftovers = append(leftovers, func() error { return broker.Discard(dir) })
-		p, err := broker.Start(context.Background(), broker.Config{Binary: bin, DataDir: dir})
+		// Consumer groups hand over at heartbeats: every second, where a case waits for it.
+		p, err := broker.Start(context.Background(), broker.Config{Binary: bin, DataDir: dir, Args: []string{"--kafka-group-heartbeat=1s"}})
 		if err != nil {
 			return nil, err
 		}

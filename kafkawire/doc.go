@@ -32,7 +32,7 @@
 //	produce.go (0)  init_producer.go (22)
 //	fetch.go (1)  fetch_session.go (KIP-227)  fetch_reply.go (records are not copied)
 //	list_offsets.go (2)  leader_epoch.go (23)
-//	topics.go (19, 20)  partitions.go (21, 37)  topic_names.go  topic_configs.go (the table)  configs.go (32, 33, 44)
+//	topics.go (19, 20)  partitions.go (21, 37)  topic_names.go  internal_topics.go  topic_configs.go (the table)  configs.go (32, 33, 44)
 //	find_coordinator.go (10)  offsets.go (8, 9)
 //	group.go group_join.go group_member.go  a classic group, as a pure value
 //	consumer_group.go …_reconcile.go …_member.go …_assign.go  one of KIP-848, as a pure value
@@ -61,6 +61,6 @@
 //   - Client quotas (48, 49): nothing would hold anybody to them.
 //
 // Differences in what is served are in the comment of each handler. Two are met
-// by most: any replication factor is accepted and reported as 1, and there are
-// no internal topics such as __consumer_offsets.
+// by most: any replication factor is accepted and reported as 1, and the internal
+// topic __consumer_offsets is shown, but empty: positions are in the database.
 package kafkawire

@@ -18,12 +18,15 @@ const (
 // A group's is the broker that has its slot; while none has, or this one cannot
 // tell, clients are to ask again. Transactions are not
 // served: their coordinator is refused with a code that clients take as final.
-func (c *conn) findCoordinator(_ context.Context, r *request) (kmsg.Response, error) {
+func (c *conn) findCoordinator(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.FindCoordinatorRequest)
 	resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
 	keys := req.CoordinatorKeys
 	if req.Version < 4 {
 		keys = []string{req.CoordinatorKey}
+	}
+	if req.CoordinatorType == coordinatorOfGroup {
+		c.srv.showOffsets(ctx)
 	}
 	for _, key := range keys {
 		a := kmsg.NewFindCoordinatorResponseCoordinator()

@@ -57,7 +57,7 @@ func (c *conn) metadata(ctx context.Context, r *request) (kmsg.Response, error) 
 		case f.Queue.Partitions > c.srv.cfg.PartitionsMax:
 			t.ErrorCode, t.Topic, t.TopicID = codeInvalidTopic, &f.Queue.Name, f.Queue.TopicID
 		default:
-			t.Topic, t.TopicID = &f.Queue.Name, f.Queue.TopicID
+			t.Topic, t.TopicID, t.IsInternal = &f.Queue.Name, f.Queue.TopicID, internalTopic(f.Queue.Name)
 			t.Partitions = partitions(f.Queue, cl)
 		}
 		resp.Topics = append(resp.Topics, t)

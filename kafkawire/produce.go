@@ -40,7 +40,9 @@ func (c *conn) produce(ctx context.Context, r *request) answer {
 			rt.Partitions = append(rt.Partitions, rp)
 			err := refuse
 			if err == nil {
-				err = checkRecords(req.Version, t.Topic, part.Records)
+				if err = checkRecords(req.Version, t.Topic, part.Records); internalTopic(t.Topic) || c.srv.offsetsShown.is(t.TopicID) {
+					err = fmt.Errorf("%w: the topic is internal", queen.ErrInvalidName)
+				}
 			}
 			p.refused = append(p.refused, err)
 			if err == nil {

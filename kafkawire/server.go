@@ -160,6 +160,8 @@ type Server struct {
 	groups    *groups
 	images    *topicImages
 
+	offsetsShown offsetsShown
+
 	ctx  context.Context // ends with New's context or at the deadline of Shutdown: everything ends at once
 	kill context.CancelFunc
 
