@@ -44,6 +44,7 @@ type queue struct {
 	mu     sync.RWMutex
 	parts  []*partition // by number
 	byPart map[string]*partition
+	ids    map[int64]*partition
 }
 
 func newCatalog(db *store.DB, partitionsMax int) *catalog {
@@ -207,7 +208,7 @@ func (c *catalog) load(ctx context.Context, row store.QueueRow) (*queue, error) 
 	q := c.byTopic[d.TopicID]
 	c.mu.RUnlock()
 	if q == nil {
-		q = &queue{id: row.ID, topic: d.TopicID, byPart: map[string]*partition{}}
+		q = &queue{id: row.ID, topic: d.TopicID, byPart: map[string]*partition{}, ids: map[int64]*partition{}}
 	}
 	if row.Version >= q.version { // else the row was read before one that is here already
 		q.version = row.Version
@@ -256,6 +257,7 @@ func (c *catalog) fill(ctx context.Context, q *queue) error {
 		p := newPartition(q, r)
 		q.parts = append(q.parts, p)
 		q.byPart[p.name] = p
+		q.ids[p.id] = p
 	}
 	n := len(q.parts)
 	q.change(func(d *Queue) { d.Partitions = max(d.Partitions, n) })
@@ -432,6 +434,12 @@ func (q *queue) named(name string) *partition {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	return q.byPart[name]
+}
+
+func (q *queue) byID(id int64) *partition {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	return q.ids[id]
 }
 
 // all lists the partitions by number.

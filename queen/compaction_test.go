@@ -694,9 +694,9 @@ func TestPopCrossesWhatCompactionEmptied(t *testing.T) {
 	for _, auto := range []bool{false, true} {
 		var got []int64
 		for range 4 {
-			p, err := e.Pop(t.Context(), PopRequest{Queue: "t", Group: fmt.Sprint("g", auto), AutoAck: auto})
-			if err != nil || len(p.Messages) != 1 {
-				t.Fatalf("%d messages, %v after %v", len(p.Messages), err, got)
+			p := popBatch(t, e, PopRequest{Queue: "t", Group: fmt.Sprint("g", auto), AutoAck: auto})
+			if len(p.Messages) != 1 {
+				t.Fatalf("%d messages after %v", len(p.Messages), got)
 			}
 			got = append(got, p.Messages[0].Offset)
 			if !auto {
@@ -716,13 +716,13 @@ func TestPopCrossesWhatCompactionEmptied(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := e.catalog.cached(QueueRef{Name: "t"}).partition(0)
-		claim, err := e.db.Claim(t.Context(), store.ClaimRequest{
-			Group: "h", Partitions: []int64{p.id}, Batch: 1, MaxBytes: 1, Lease: uuid.New(), LeaseFor: time.Hour,
+		claims, refused, err := e.db.Claim(t.Context(), store.ClaimRequest{
+			Group: "h", Partitions: []int64{p.id}, Most: 1, Batch: 1, MaxBytes: 1, Lease: uuid.New(), LeaseFor: time.Hour,
 		})
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || len(claims) != 1 {
+			t.Fatal(claims, refused, err)
 		}
-		msgs, holes, err := unpackClaim(p, claim)
+		msgs, holes, err := unpackClaim(p, claims[0])
 		if err != nil || len(msgs) != 0 || int64(len(holes)) != c.last-c.next+1 || holes[0] != c.next || holes[len(holes)-1] != c.last {
 			t.Errorf("at %d: %d messages and %d holes, %v; want those of %d to %d", c.position, len(msgs), len(holes), err, c.next, c.last)
 		}

@@ -50,7 +50,8 @@
 //	reader.go read.go tail.go waiters.go watch.go  reading
 //	offsets.go     offsets by time and epoch, committed positions
 //	groups.go lag.go  listing, moving and deleting groups; what they owe
-//	pop.go ack.go  leased batches
+//	pop.go popper.go ack.go leases.go  leased batches
+//	hotlist.go     which partitions probably have something to claim; looker.go asks the database
 //	kv.go          keys and values; repeat.go: calls that carry an id
 //	brokers.go slots.go   this process among its peers, and its share of the consumer groups
 //	retention.go   bounded steps of forgetting

@@ -129,6 +129,8 @@ type Engine struct {
 	metrics     *metrics
 	watches     *watchSet
 	leases      *leases
+	hotlist     *hotlist
+	orphans     orphans
 	cache       *dedup.Cache
 	incarnation incarnation
 
@@ -154,12 +156,13 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		waiters:  newWaiters(cfg.WaitersMax),
 		metrics:  newMetrics(cfg.Registry),
 		leases:   newLeases(),
+		hotlist:  newHotlist(),
 		stopping: make(chan struct{}),
 		watches:  &watchSet{m: map[*partition]struct{}{}},
 	}
 	e.ctx, e.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	e.writer = &writer{
-		db: cfg.DB, cfg: cfg, log: cfg.Log, catalog: e.catalog, tail: e.tail, waiters: e.waiters,
+		db: cfg.DB, cfg: cfg, log: cfg.Log, catalog: e.catalog, tail: e.tail, waiters: e.waiters, hotlist: e.hotlist,
 		budget: newBudget(cfg.PendingBytesMax), metrics: e.metrics, redirect: e.redirect,
 		runs: newRunBuilder(cfg.DB, e.failed("sort ids")),
 		wake: make(chan struct{}, cfg.Flushers), idle: make(chan struct{}),
@@ -184,6 +187,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e.wg.Go(func() { e.brokers.run(e.ctx) })
 	e.wg.Go(func() { e.catalog.run(e.ctx, cfg.CatalogEvery, cfg.CallTimeout, e.failed("refresh catalog")) })
 	e.wg.Go(func() { e.poll(e.ctx) })
+	e.wg.Go(func() { e.lookAfter(e.ctx) })
 	e.wg.Go(func() { e.retain(e.ctx) })
 	e.wg.Go(func() { e.compact(e.ctx) })
 	e.wg.Go(func() { e.writer.runs.run(e.ctx) })

@@ -151,7 +151,7 @@ func (e *Engine) Seek(ctx context.Context, group, queueName, partitionName strin
 		if gone[i] {
 			return nil, unknownQueue(QueueRef{Name: queueName})
 		}
-		e.waiters.wake(p.id)
+		e.hotlist.moved(name, p)
 	}
 	return out, nil
 }

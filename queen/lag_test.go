@@ -162,7 +162,7 @@ func TestWhoWaitsSeesASeekBack(t *testing.T) {
 	e := openEngine(t, storetest.New(t))
 	pushTo(t, e, "q", "a", 1)
 	popBatch(t, e, PopRequest{Queue: "q", Group: "g", AutoAck: true})
-	got := make(chan Popped, 1)
+	got := make(chan []Popped, 1)
 	go func() {
 		p, err := e.Pop(t.Context(), PopRequest{Queue: "q", Group: "g", Wait: time.Minute})
 		if err != nil {
@@ -173,8 +173,8 @@ func TestWhoWaitsSeesASeekBack(t *testing.T) {
 	if _, err := e.Seek(t.Context(), "g", "q", "", SeekTo{Start: true}); err != nil {
 		t.Fatal(err)
 	}
-	if p := <-got; len(p.Messages) != 1 || p.Messages[0].Offset != 0 {
-		t.Errorf("%+v", p.Messages)
+	if p := <-got; len(p) != 1 || len(p[0].Messages) != 1 || p[0].Messages[0].Offset != 0 {
+		t.Errorf("%+v", p)
 	}
 }
 

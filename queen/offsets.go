@@ -291,6 +291,7 @@ func (e *Engine) CommitOffsets(ctx context.Context, group string, under Fence, c
 		if gone[k] {
 			out[i].Err = unknownQueue(cs[i].Partition.Queue)
 		}
+		e.hotlist.ended(group, rows[k].Partition, true, 0) // a lease there is void
 	}
 	return out, nil
 }

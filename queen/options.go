@@ -12,7 +12,12 @@ import (
 const (
 	dedupWindowSecondsMax        = 10 * 365 * 24 * 3600
 	completedRetentionSecondsMax = dedupWindowSecondsMax
+	retryLimitMax                = 1_000_000
+	delaySecondsMax              = 90 * 24 * 3600
 )
+
+// RetentionGroupsMax bounds QueueOptions.RetentionGroups.
+const RetentionGroupsMax = 100
 
 // The bounds of QueueOptions.MaxMessageBytes.
 const (
@@ -30,6 +35,11 @@ func (o QueueOptions) Validate() error {
 	}
 	if err := validateLabel("task", o.Task); err != nil {
 		return err
+	}
+	for _, g := range o.RetentionGroups {
+		if _, err := groupName(g); err != nil {
+			return err
+		}
 	}
 	switch {
 	case o.DedupWindowSeconds < 0 || o.DedupWindowSeconds > dedupWindowSecondsMax:
@@ -61,6 +71,16 @@ func (o QueueOptions) Validate() error {
 		return fmt.Errorf("%w: min.cleanable.dirty.ratio is %v, must be 0 to 1", ErrInvalidConfig, o.DirtyRatioMin)
 	case o.Compression != CompressionProducer && codecOf(o.Compression) < 0:
 		return fmt.Errorf("%w: compression.type is %q, must be producer, uncompressed, gzip, snappy, lz4 or zstd", ErrInvalidConfig, o.Compression)
+	case o.LeaseSeconds < 1 || o.LeaseSeconds > int(leaseMax.Seconds()):
+		return fmt.Errorf("%w: leaseTime is %d seconds, must be 1 to %d", ErrInvalidConfig, o.LeaseSeconds, int(leaseMax.Seconds()))
+	case o.RetryLimit < 0 || o.RetryLimit > retryLimitMax:
+		return fmt.Errorf("%w: retryLimit is %d, must be 0 (none) to %d", ErrInvalidConfig, o.RetryLimit, retryLimitMax)
+	case o.RetryDelayMs < 0 || o.RetryDelayMs > 1000*delaySecondsMax:
+		return fmt.Errorf("%w: retryDelay is %d ms, must be 0 (at once) to %d", ErrInvalidConfig, o.RetryDelayMs, 1000*delaySecondsMax)
+	case o.DelaySeconds < 0 || o.DelaySeconds > delaySecondsMax:
+		return fmt.Errorf("%w: delayedProcessing is %d seconds, must be 0 (at once) to %d", ErrInvalidConfig, o.DelaySeconds, delaySecondsMax)
+	case len(o.RetentionGroups) > RetentionGroupsMax:
+		return fmt.Errorf("%w: retentionGroups names %d groups, at most %d may decide", ErrInvalidConfig, len(o.RetentionGroups), RetentionGroupsMax)
 	case o.TimestampBeforeMaxMs < 0 || o.TimestampAfterMaxMs < 0:
 		return fmt.Errorf("%w: timestamps may be %d ms early and %d ms late, neither below 0", ErrInvalidConfig, o.TimestampAfterMaxMs, o.TimestampBeforeMaxMs)
 	}
@@ -166,9 +186,15 @@ func (p OptionsPatch) row() store.QueuePatch {
 		MaxMessageBytes: p.MaxMessageBytes, RetentionMs: p.RetentionMs, RetentionBytes: p.RetentionBytes,
 		CompletedRetentionSeconds: p.CompletedRetentionSeconds, LogAppendTime: p.LogAppendTime,
 		TimestampBeforeMaxMs: p.TimestampBeforeMaxMs, TimestampAfterMaxMs: p.TimestampAfterMaxMs, Configs: p.Configs,
-		Namespace: p.Namespace, Task: p.Task,
+		LeaseSeconds: p.LeaseSeconds, RetryLimit: p.RetryLimit, RetryDelayMs: p.RetryDelayMs,
+		DelaySeconds: p.DelaySeconds,
+		Namespace:    p.Namespace, Task: p.Task,
 		CleanupDelete: p.CleanupDelete, CleanupCompact: p.CleanupCompact, CompactionLagMinMs: p.CompactionLagMinMs, CompactionLagMaxMs: p.CompactionLagMaxMs,
 		TombstoneRetentionMs: p.TombstoneRetentionMs, DirtyRatioMin: p.DirtyRatioMin, Compression: p.Compression,
+	}
+	if p.RetentionGroups != nil {
+		groups := groupRows(*p.RetentionGroups)
+		r.RetentionGroups = &groups
 	}
 	if p.DedupMaxIDs != nil {
 		n := maxIDsRow(*p.DedupMaxIDs)
@@ -189,6 +215,8 @@ func (o QueueOptions) row() store.QueueOptions {
 		MaxMessageBytes: o.MaxMessageBytes, RetentionMs: o.RetentionMs, RetentionBytes: o.RetentionBytes,
 		CompletedRetentionSeconds: o.CompletedRetentionSeconds, LogAppendTime: o.LogAppendTime,
 		TimestampBeforeMaxMs: o.TimestampBeforeMaxMs, TimestampAfterMaxMs: o.TimestampAfterMaxMs, Configs: o.Configs,
+		LeaseSeconds: o.LeaseSeconds, RetryLimit: o.RetryLimit, RetryDelayMs: o.RetryDelayMs,
+		DelaySeconds: o.DelaySeconds, RetentionGroups: groupRows(o.RetentionGroups),
 		Namespace: o.Namespace, Task: o.Task,
 		CleanupDelete: o.CleanupDelete, CleanupCompact: o.CleanupCompact, CompactionLagMinMs: o.CompactionLagMinMs, CompactionLagMaxMs: o.CompactionLagMaxMs,
 		TombstoneRetentionMs: o.TombstoneRetentionMs, DirtyRatioMin: o.DirtyRatioMin, Compression: o.Compression,
@@ -203,9 +231,17 @@ func describeOptions(r store.QueueOptions) QueueOptions {
 		MaxMessageBytes: r.MaxMessageBytes, RetentionMs: r.RetentionMs, RetentionBytes: r.RetentionBytes,
 		CompletedRetentionSeconds: r.CompletedRetentionSeconds, LogAppendTime: r.LogAppendTime,
 		TimestampBeforeMaxMs: r.TimestampBeforeMaxMs, TimestampAfterMaxMs: r.TimestampAfterMaxMs, Configs: r.Configs,
-		Namespace: r.Namespace, Task: r.Task,
+		LeaseSeconds: r.LeaseSeconds, RetryLimit: r.RetryLimit, RetryDelayMs: r.RetryDelayMs,
+		DelaySeconds: r.DelaySeconds,
+		Namespace:    r.Namespace, Task: r.Task,
 		CleanupDelete: r.CleanupDelete, CleanupCompact: r.CleanupCompact, CompactionLagMinMs: r.CompactionLagMinMs, CompactionLagMaxMs: r.CompactionLagMaxMs,
 		TombstoneRetentionMs: r.TombstoneRetentionMs, DirtyRatioMin: r.DirtyRatioMin, Compression: r.Compression,
+	}
+	for _, g := range r.RetentionGroups {
+		if g == ownGroup {
+			g = ""
+		}
+		o.RetentionGroups = append(o.RetentionGroups, g)
 	}
 	if o.DedupMaxIDs == store.DedupMaxIDsNone {
 		o.DedupMaxIDs = 0
@@ -218,4 +254,15 @@ func maxIDsRow(n int64) int64 {
 		return store.DedupMaxIDsNone
 	}
 	return n
+}
+
+// groupRows are groups in the ledger's words.
+func groupRows(groups []string) []string {
+	rows := make([]string, len(groups))
+	for i, g := range groups {
+		if rows[i] = g; g == "" {
+			rows[i] = ownGroup
+		}
+	}
+	return rows
 }

@@ -1,6 +1,7 @@
 package queen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,13 +19,11 @@ const ownGroup = "\x01"
 
 // The defaults and bounds of Pop.
 const (
-	leaseDefault   = 300 * time.Second
-	leaseMax       = 12 * time.Hour
-	popBatchMax    = 10_000
-	popBytesMax    = 32 << 20
-	candidatesMax  = 10_000      // partitions offered to one claim
-	popLookEvery   = time.Second // leases end and partitions are born without a wake-up
-	absentQueueLag = 100 * time.Millisecond
+	leaseMax         = 12 * time.Hour
+	popBatchMax      = 10_000
+	popBytesMax      = 32 << 20
+	popPartitionsMax = 256
+	autoAckLease     = 30 * time.Second // from the claim to the completion of a pop with AutoAck
 )
 
 func groupName(g string) (string, error) {
@@ -37,132 +36,246 @@ func groupName(g string) (string, error) {
 	return g, nil
 }
 
-// Pop leases the next messages of one partition to the caller. It waits as the
-// request says; a queue that does not exist has nothing yet.
-func (e *Engine) Pop(ctx context.Context, r PopRequest) (Popped, error) {
-	group, err := groupName(r.Group)
-	if err == nil {
-		err = ValidateName("queue", r.Queue)
+// key is the selection a pop is served from.
+func (r *PopRequest) key() (k popKey, err error) {
+	if k.group, err = groupName(r.Group); err != nil {
+		return k, err
 	}
-	if err == nil && r.Partition != "" {
-		err = ValidateName("partition", r.Partition)
+	k.queue, k.partition, k.namespace, k.task = r.Queue, r.Partition, r.Namespace, r.Task
+	switch {
+	case r.Queue == "" && r.Namespace == "" && r.Task == "":
+		return k, fmt.Errorf("%w: a pop names a queue, a namespace or a task", ErrInvalidRequest)
+	case r.Queue == "" && r.Partition != "":
+		return k, fmt.Errorf("%w: a partition is named without its queue", ErrInvalidRequest)
 	}
+	for _, n := range [...]struct{ what, name string }{
+		{"queue", k.queue}, {"partition", k.partition}, {"namespace", k.namespace}, {"task", k.task},
+	} {
+		if n.name != "" {
+			if err := ValidateName(n.what, n.name); err != nil {
+				return k, err
+			}
+		}
+	}
+	return k, nil
+}
+
+// start is where the group begins in a queue it asks for the first time.
+func (r *PopRequest) start() store.Subscription {
+	return store.Subscription{From: r.From, New: r.FromEnd}
+}
+
+// Pop leases the next messages of some partitions to the caller, one batch of each
+// under one lease. It waits as the request says, without a database connection; a
+// queue that does not exist has nothing yet. No batches: nothing was there in
+// time. A caller whose context ends gets no lease.
+func (e *Engine) Pop(ctx context.Context, r PopRequest) ([]Popped, error) {
+	key, err := r.key()
 	if err != nil {
-		return Popped{}, err
+		return nil, err
 	}
-	if r.Lease <= 0 {
-		r.Lease = leaseDefault
-	}
-	r.Lease = min(r.Lease, leaseMax)
+	r.Lease = min(max(r.Lease, 0), leaseMax)
 	r.Batch = min(max(r.Batch, 1), popBatchMax)
+	r.Partitions = min(max(r.Partitions, 1), popPartitionsMax)
 	if r.MaxBytes <= 0 || r.MaxBytes > popBytesMax {
 		r.MaxBytes = popBytesMax
 	}
 	deadline := time.Now().Add(r.Wait)
-	for {
-		parts, err := e.candidates(ctx, r)
-		if err != nil {
-			return Popped{}, err
-		}
-		// Register, then claim, then wait.
-		states := make([]readState, len(parts))
-		for i, p := range parts {
-			states[i].p = p
-		}
-		w, err := e.watch(states)
-		if err != nil {
-			return Popped{}, err
-		}
-		got, found, err := e.claim(ctx, r, group, parts)
-		left := time.Until(deadline)
-		if err != nil || found || left <= 0 {
-			w.close()
-			return got, err
-		}
-		if len(parts) == 0 {
-			left = min(left, absentQueueLag)
-		}
-		_, err = e.await(ctx, w, min(left, popLookEvery))
-		w.close()
-		if err != nil {
-			return Popped{}, err
-		}
-		select {
-		case <-e.stopping:
-			return Popped{}, nil
-		default:
-		}
-	}
-}
-
-// candidates are the partitions a pop may be served from, another one first each time.
-func (e *Engine) candidates(ctx context.Context, r PopRequest) ([]*partition, error) {
-	if r.Partition != "" {
-		p, err := e.lookupNamed(ctx, r.Queue, r.Partition)
-		if errors.Is(err, ErrUnknownQueue) || errors.Is(err, ErrUnknownPartition) {
-			return nil, nil
-		}
-		return []*partition{p}, err
-	}
-	q, err := e.catalog.queue(ctx, QueueRef{Name: r.Queue})
-	if errors.Is(err, ErrUnknownQueue) {
-		return nil, nil
-	}
+	s, err := e.hotlist.enter(key, r.start())
 	if err != nil {
 		return nil, err
 	}
-	all := q.all()
-	if len(all) == 0 {
-		return nil, nil
-	}
-	first := int(q.turn.Add(1)) % len(all)
-	parts := slices.Concat(all[first:], all[:first])
-	return parts[:min(len(parts), candidatesMax)], nil
-}
-
-// claim makes one attempt. found reports whether there was something.
-func (e *Engine) claim(ctx context.Context, r PopRequest, group string, parts []*partition) (got Popped, found bool, err error) {
-	for len(parts) > 0 {
-		ids := make([]int64, len(parts))
-		for i, p := range parts {
-			ids[i] = p.id
+	defer e.hotlist.leave(s)
+	w := &popWaiter{wake: make(chan struct{}, 1)}
+	for looked := false; ; {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("pop: %w", context.Cause(ctx))
 		}
-		lease := uuid.New()
-		c, err := e.db.Claim(ctx, store.ClaimRequest{
-			Group: group, Partitions: ids, Batch: r.Batch, MaxBytes: r.MaxBytes,
-			Lease: lease, LeaseFor: r.Lease, AutoAck: r.AutoAck, FromEnd: r.FromEnd,
-		})
-		if errors.Is(err, store.ErrNotFound) {
-			return Popped{}, false, nil
-		}
-		if err != nil {
-			return Popped{}, false, storeError("claim", err)
-		}
-		p := parts[slices.Index(ids, c.Partition)]
-		msgs, holes, err := unpackClaim(p, c)
-		if err != nil {
-			return Popped{}, false, err
-		}
-		if r.AutoAck {
-			lease, holes = uuid.Nil, slices.DeleteFunc(holes, func(o int64) bool { return o <= c.End })
-		}
-		if len(holes) > 0 {
-			// Nobody can complete an offset without a message.
-			if _, _, err := e.db.Ack(ctx, group, p.id, lease, holes, false); err != nil {
-				return Popped{}, false, storeError("claim", err)
+		if parts := e.hotlist.take(s, r.Partitions); len(parts) > 0 {
+			got, err := e.claim(ctx, &r, s, parts)
+			if err != nil || len(got) > 0 {
+				return got, err
 			}
-		}
-		if len(msgs) == 0 {
 			continue
 		}
-		got = Popped{Queue: r.Queue, Partition: p.name, PartitionID: p.id, Group: r.Group, Messages: msgs}
-		if !r.AutoAck {
-			got.LeaseID = lease
-			e.leases.keep(lease, msgs)
+		left := time.Until(deadline)
+		if !looked && (left <= 0 || !e.hotlist.fresh(s, e.lookEvery())) {
+			looked = true
+			if err := e.lookFor(ctx, []*popSet{s}); err != nil {
+				return nil, err
+			}
+			continue
 		}
-		return got, true, nil
+		if left <= 0 {
+			return nil, nil
+		}
+		if !e.hotlist.park(s, w) {
+			continue // something came
+		}
+		more, err := e.parked(ctx, w, left)
+		e.hotlist.unpark(s, w, err == nil && more)
+		if err != nil || !more {
+			return nil, err
+		}
 	}
-	return Popped{}, false, nil
+}
+
+// parked waits for a wake-up. It reports false when there is nothing more to wait
+// for. The error is ctx's.
+func (e *Engine) parked(ctx context.Context, w *popWaiter, d time.Duration) (bool, error) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-w.wake:
+		return true, nil
+	case <-t.C:
+		return false, nil
+	case <-e.stopping:
+		return false, nil
+	case <-ctx.Done():
+		return false, fmt.Errorf("wait: %w", context.Cause(ctx))
+	}
+}
+
+// claim makes one attempt on candidates. What has something and is not given stays
+// on the hotlist.
+func (e *Engine) claim(ctx context.Context, r *PopRequest, s *popSet, parts []*partition) ([]Popped, error) {
+	slices.SortFunc(parts, func(a, b *partition) int { return cmp.Compare(a.id, b.id) })
+	byID := make(map[int64]*partition, len(parts))
+	req := store.ClaimRequest{
+		Group: s.key.group, Most: r.Partitions, Batch: r.Batch, MaxBytes: r.MaxBytes,
+		Lease: uuid.Must(uuid.NewV7()), LeaseFor: r.Lease,
+	}
+	for _, p := range parts {
+		byID[p.id] = p
+		req.Partitions = append(req.Partitions, p.id)
+	}
+	if r.AutoAck {
+		req.LeaseFor = autoAckLease
+	}
+	var given []store.Claim
+	var refused []store.Refused
+	err := e.untilKnown(ctx, func(ctx context.Context) (err error) {
+		given, refused, err = e.db.Claim(ctx, req)
+		return err
+	})
+	if err != nil {
+		e.hotlist.add(s, parts...)
+		if errors.Is(err, store.ErrOutcomeUnknown) {
+			e.orphans.add(req.Lease)
+		}
+		return nil, storeError("claim", err)
+	}
+	for _, c := range given {
+		e.hotlist.leased(s, byID[c.Partition], c.Left)
+		delete(byID, c.Partition)
+	}
+	var unknown []int64
+	for _, f := range refused {
+		p := byID[f.Partition]
+		delete(byID, f.Partition)
+		switch f.Why {
+		case store.ClaimLater:
+			e.hotlist.later(s, p, f.In)
+		case store.ClaimBusy:
+			e.hotlist.later(s, p, popBusyFor)
+		case store.ClaimGone:
+			e.catalog.drop(p.queue)
+		case store.ClaimUnknown:
+			unknown = append(unknown, p.queue.id)
+			e.hotlist.add(s, p)
+		case store.ClaimNothing:
+		}
+	}
+	for _, p := range parts {
+		if byID[p.id] != nil {
+			e.hotlist.add(s, p) // not looked at
+		}
+	}
+	if len(unknown) > 0 {
+		// The group was deleted since it subscribed: it begins anew, as this request says.
+		slices.Sort(unknown)
+		if err := e.db.Subscribe(ctx, slices.Compact(unknown), s.key.group, r.start()); err != nil {
+			return nil, storeError("subscribe", err)
+		}
+	}
+	if len(given) == 0 {
+		return nil, nil
+	}
+	got, beyond, err := e.unpack(ctx, r, s.key.group, req.Lease, parts, given)
+	if err == nil && ctx.Err() != nil {
+		err = fmt.Errorf("pop: %w", context.Cause(ctx)) // nobody is there any more
+	}
+	if err != nil {
+		e.Release(ctx, req.Lease)
+		return nil, err
+	}
+	if r.AutoAck {
+		return e.deliver(ctx, s.key.group, req.Lease, got, given, beyond)
+	}
+	for i := range got {
+		got[i].LeaseID = req.Lease
+		e.leases.keep(leaseKey{req.Lease, got[i].PartitionID}, got[i].Messages)
+	}
+	return got, nil
+}
+
+// unpack decodes what was given, and completes the offsets that hold no message:
+// nobody else can. With AutoAck it leaves that to deliver, and says where each
+// claim's holes go on beyond its end.
+func (e *Engine) unpack(ctx context.Context, r *PopRequest, group string, lease uuid.UUID, parts []*partition, given []store.Claim) (got []Popped, beyond []int64, err error) {
+	var empty []store.CursorAck
+	beyond = make([]int64, len(given))
+	for i, c := range given {
+		p := parts[slices.IndexFunc(parts, func(p *partition) bool { return p.id == c.Partition })]
+		msgs, holes, err := unpackClaim(p, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		beyond[i] = c.End
+		if n := len(holes); n > 0 {
+			beyond[i] = max(c.End, holes[n-1])
+			empty = append(empty, completed(group, p.id, lease, holes))
+		}
+		if len(msgs) > 0 {
+			got = append(got, Popped{Queue: p.queue.name(), Partition: p.name, PartitionID: p.id, Group: r.Group, Messages: msgs})
+		}
+	}
+	if len(empty) > 0 && !r.AutoAck {
+		if _, err := e.ackUntilKnown(ctx, empty); err != nil {
+			return nil, nil, storeError("claim", err)
+		}
+	}
+	return got, beyond, nil
+}
+
+// completed acknowledges offsets.
+func completed(group string, partition int64, lease uuid.UUID, offsets []int64) store.CursorAck {
+	return store.CursorAck{Group: group, Partition: partition, Lease: lease, Offsets: offsets, Outcomes: make([]store.Outcome, len(offsets))}
+}
+
+// deliver completes all that a pop with AutoAck was given, up to beyond of each
+// claim, after it was seen that the caller is still there. What it no longer holds
+// is not given.
+func (e *Engine) deliver(ctx context.Context, group string, lease uuid.UUID, got []Popped, given []store.Claim, beyond []int64) ([]Popped, error) {
+	acks := make([]store.CursorAck, len(given))
+	for i, c := range given {
+		offsets := make([]int64, 0, beyond[i]-c.Next+1)
+		for o := c.Next; o <= beyond[i]; o++ {
+			offsets = append(offsets, o)
+		}
+		acks[i] = completed(group, c.Partition, lease, offsets)
+	}
+	verdicts, err := e.ackUntilKnown(ctx, acks)
+	if err != nil {
+		return nil, storeError("complete on delivery", err)
+	}
+	for i, v := range verdicts {
+		if v.Err != nil {
+			got = slices.DeleteFunc(got, func(p Popped) bool { return p.PartitionID == given[i].Partition })
+		}
+	}
+	return got, nil
 }
 
 // unpackClaim decodes the messages given and not completed before, and lists
@@ -217,4 +330,27 @@ func nextMessage(segs []*segment, after int64) (int64, error) {
 		next = max(next, s.end+1)
 	}
 	return next, nil
+}
+
+// untilKnown repeats a call until its outcome is known, whoever waits for it; the
+// call must be one whose repeat is right. At the end of WriteTimeout the outcome
+// stays unknown.
+func (e *Engine) untilKnown(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.WriteTimeout)
+	defer cancel()
+	var doubt error
+	for pause := e.cfg.RetryMin; ; pause = min(2*pause, e.cfg.RetryMax) {
+		one, done := context.WithTimeout(ctx, e.cfg.CallTimeout)
+		err := call(one)
+		done()
+		if errors.Is(err, store.ErrOutcomeUnknown) {
+			doubt = err
+		}
+		if err == nil || doubt == nil {
+			return err
+		}
+		if sleep(ctx, pause); ctx.Err() != nil {
+			return doubt
+		}
+	}
 }

@@ -71,6 +71,17 @@ type QueueOptions struct {
 	// Configs are the topic configs that were set by name through Kafka, as text.
 	// What is not one of the options above has no effect but to be reported back.
 	Configs map[string]string
+	// LeaseSeconds is how long a popped batch is leased where the consumer does not say.
+	LeaseSeconds int
+	// RetryLimit is how often a group may fail a message before it is a dead letter.
+	RetryLimit int
+	// RetryDelayMs is how long a group gets nothing of a partition after a failure.
+	RetryDelayMs int64
+	// DelaySeconds is how old a message is when native consumers first get it.
+	DelaySeconds int
+	// RetentionGroups decide by consumption: what all of them completed is removed,
+	// whatever its age. An empty name is the group-less mode; none: nothing is.
+	RetentionGroups []string
 	// Namespace and Task are labels that consumers can pop by; empty is none.
 	Namespace, Task string
 }
@@ -81,6 +92,8 @@ const (
 	DefaultDedupWindowSeconds       = 3600
 	DefaultMaxMessageBytes          = 1_048_588 // Apache Kafka's default
 	DefaultRetentionMs        int64 = -1
+	DefaultLeaseSeconds             = 300
+	DefaultRetryLimit               = 3
 	// DefaultTimestampAfterMaxMs is an hour, as in Apache Kafka since 4.0.
 	DefaultTimestampAfterMaxMs int64 = 3_600_000
 	TopicRetentionMs           int64 = 7 * 24 * 3600 * 1000
@@ -107,6 +120,9 @@ func DefaultOptions() QueueOptions {
 		TombstoneRetentionMs: DefaultTombstoneRetentionMs,
 		DirtyRatioMin:        DefaultDirtyRatioMin,
 		Compression:          CompressionProducer,
+
+		LeaseSeconds: DefaultLeaseSeconds,
+		RetryLimit:   DefaultRetryLimit,
 	}
 }
 
@@ -146,6 +162,10 @@ type OptionsPatch struct {
 	LogAppendTime             *bool
 	TimestampBeforeMaxMs      *int64
 	TimestampAfterMaxMs       *int64
+	LeaseSeconds, RetryLimit  *int
+	RetryDelayMs              *int64
+	DelaySeconds              *int
+	RetentionGroups           *[]string
 	Namespace, Task           *string
 	CleanupDelete             *bool
 	CleanupCompact            *bool
@@ -178,6 +198,11 @@ func (p OptionsPatch) Apply(stored, defaults QueueOptions) QueueOptions {
 	set(&o.LogAppendTime, p.LogAppendTime)
 	set(&o.TimestampBeforeMaxMs, p.TimestampBeforeMaxMs)
 	set(&o.TimestampAfterMaxMs, p.TimestampAfterMaxMs)
+	set(&o.LeaseSeconds, p.LeaseSeconds)
+	set(&o.RetryLimit, p.RetryLimit)
+	set(&o.RetryDelayMs, p.RetryDelayMs)
+	set(&o.DelaySeconds, p.DelaySeconds)
+	set(&o.RetentionGroups, p.RetentionGroups)
 	set(&o.Namespace, p.Namespace)
 	set(&o.Task, p.Task)
 	set(&o.CleanupDelete, p.CleanupDelete)

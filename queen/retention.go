@@ -26,7 +26,7 @@ const (
 // on one partition do no harm to each other.
 func (e *Engine) retain(ctx context.Context) {
 	failed := e.failed("retention")
-	var calls, keys time.Time // older ones are forgotten
+	var calls, leases, keys time.Time // older ones are forgotten
 	for round := 0; ; round++ {
 		sleep(ctx, e.cfg.RetentionEvery)
 		if ctx.Err() != nil {
@@ -35,6 +35,9 @@ func (e *Engine) retain(ctx context.Context) {
 		err := e.retainOnce(ctx)
 		err = cmp.Or(err, repeatStep(ctx, func() (n int, err error) {
 			n, calls, err = e.db.PurgeCalls(ctx, calls, callSeconds, retentionRowsMax)
+			return n, err
+		}), repeatStep(ctx, func() (n int, err error) {
+			n, leases, err = e.db.PurgeLeases(ctx, leases, callSeconds, retentionRowsMax)
 			return n, err
 		}))
 		if round%keysFromStart == 0 {

@@ -76,6 +76,7 @@ func (w *writer) stored(f *flight, r *store.SegmentResult) {
 		w.tail.forget(f.p.id) // not the bytes we hold; the next reader loads them
 	}
 	w.waiters.wake(f.p.id)
+	w.hotlist.wrote(f.p)
 	w.runs.stored(f.p.id, &f.p.unsorted, len(f.call.Hashes))
 	w.metrics.stored.Add(float64(r.End - r.Base + 1))
 }
@@ -262,6 +263,7 @@ func (w *writer) gone(f *flight) {
 	w.tail.forget(f.p.id)
 	w.cache.Forget(f.p.id)
 	w.waiters.wake(f.p.id)
+	w.hotlist.wrote(f.p)
 	f.unfold()
 	for _, e := range f.seg.entries {
 		if e.retried || (e.batch != nil && e.ref.Name == "") {

@@ -93,6 +93,7 @@ func (e *Engine) pollOnce(ctx context.Context) (bool, error) {
 		if now := p.marks(); !before[i].known || now.next != before[i].next {
 			found = true
 			e.waiters.wake(p.id)
+			e.hotlist.wrote(p)
 		}
 	}
 	return found, nil

@@ -30,6 +30,7 @@ type writer struct {
 	catalog  *catalog
 	tail     *tail
 	waiters  *waiters
+	hotlist  *hotlist
 	budget   *budget
 	metrics  *metrics
 	runs     *runBuilder

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -17,7 +18,8 @@ var (
 	idsResolveSQL string
 )
 
-// AckedMax bounds the offsets a group may complete ahead of its position in a partition.
+// AckedMax bounds the offsets a group may complete ahead of its position in a
+// partition, and those that failed there.
 const AckedMax = 10000
 
 var (
@@ -27,39 +29,87 @@ var (
 	ErrTooManyAcked = errors.New("too many messages completed ahead of the position")
 )
 
-// Ack notes that a group completed offsets of a partition; an offset without a
-// record must be named like the others, or the position stops there. lease is
-// the lease they were given under, or zero for whatever there is. With retry
-// the lease ends, and what is left can be claimed at once. It returns the
-// group's position, which never moves back, and whether the lease goes on.
-//
-// Repeating an ack whose outcome is unknown is right: what it completed stays
-// completed, only a lease that it ended is then answered ErrLeaseLost.
-func (db *DB) Ack(ctx context.Context, group string, partition int64, lease uuid.UUID, offsets []int64, retry bool) (next int64, live bool, err error) {
-	type answer struct {
-		status int16
-		next   *int64
-		live   bool
+// Outcome is what became of a message.
+type Outcome int16
+
+// The outcomes of an acknowledgment.
+const (
+	Completed Outcome = iota
+	Failed            // counted; beyond the queue's limit it is a dead letter
+	GivenBack         // to be given again at once, not counted
+	Dead              // a dead letter
+)
+
+// CursorAck acknowledges messages of one partition for one group. An offset
+// without a record must be named like the others, or the position stops there.
+type CursorAck struct {
+	Group     string
+	Partition int64
+	Lease     uuid.UUID // they were given under; zero for whatever there is
+	Offsets   []int64
+	Outcomes  []Outcome // one per offset
+	Reasons   []string  // nil, or one per offset; free text
+}
+
+// Acked is the verdict on a CursorAck.
+type Acked struct {
+	// Err: ErrLeaseLost, ErrNotFound (the group has no position there) or
+	// ErrTooManyAcked; then nothing of it is noted.
+	Err  error
+	Next int64         // the group's position
+	Live bool          // the lease goes on
+	Wait time.Duration // after a failure: until then nothing is given
+	Dead []int64       // offsets that became dead letters
+}
+
+// Ack notes what became of messages; one verdict per cursor, in order, each
+// judged for itself. The acks must be in ascending (partition, group). A repeat with
+// the same call id, at any broker, takes effect once and is answered like the first.
+func (db *DB) Ack(ctx context.Context, call uuid.UUID, acks []CursorAck) ([]Acked, error) {
+	n := len(acks)
+	groups, partitions, leases, first := make([]string, n), make([]int64, n), make([]uuid.NullUUID, n), make([]int32, n)
+	var offsets []int64
+	var outcomes []int16
+	var reasons []*string
+	for i, a := range acks {
+		groups[i], partitions[i] = a.Group, a.Partition
+		leases[i] = uuid.NullUUID{UUID: a.Lease, Valid: a.Lease != uuid.Nil}
+		first[i] = int32(len(offsets) + 1)
+		offsets = append(offsets, a.Offsets...)
+		for j := range a.Offsets {
+			outcomes = append(outcomes, int16(a.Outcomes[j]))
+			var reason *string
+			if a.Reasons != nil && a.Reasons[j] != "" {
+				reason = &a.Reasons[j]
+			}
+			reasons = append(reasons, reason)
+		}
 	}
-	scan := func(row pgx.CollectableRow) (a answer, err error) {
-		err = row.Scan(&a.status, &a.next, &a.live)
-		return a, err
+	i := -1
+	scan := func(row pgx.CollectableRow) (a Acked, err error) {
+		var status int16
+		var next, wait *int64
+		err = row.Scan(&status, &next, &a.Live, &wait, &a.Dead)
+		if err != nil {
+			return a, err
+		}
+		i++
+		a.Next = orMinus1(next)
+		if wait != nil {
+			a.Wait = time.Duration(*wait) * time.Millisecond
+		}
+		switch status {
+		case 0:
+		case 1:
+			a.Err = fmt.Errorf("ack: %w", ErrLeaseLost)
+		case 2:
+			a.Err = fmt.Errorf("ack: group %q has no position in the partition: %w", acks[i].Group, ErrNotFound)
+		default:
+			a.Err = fmt.Errorf("ack: %w: at most %d", ErrTooManyAcked, AckedMax)
+		}
+		return a, nil
 	}
-	a, err := only(writeRows(ctx, db, db.write, "ack", scan, ackSQL, group, partition,
-		uuid.NullUUID{UUID: lease, Valid: lease != uuid.Nil}, offsets, retry, AckedMax))
-	if err != nil {
-		return 0, false, err
-	}
-	switch a.status {
-	case 0:
-		return *a.next, a.live, nil
-	case 1:
-		return *a.next, a.live, fmt.Errorf("ack: %w", ErrLeaseLost)
-	case 2:
-		return 0, false, fmt.Errorf("ack: group %q has no position in the partition: %w", group, ErrNotFound)
-	default:
-		return *a.next, a.live, fmt.Errorf("ack: %w: at most %d", ErrTooManyAcked, AckedMax)
-	}
+	return writeRows(ctx, db, db.write, "ack", scan, ackSQL, call, groups, partitions, leases, first, offsets, outcomes, reasons, AckedMax)
 }
 
 // ResolveIDs finds where ids lie in a partition: of each hash and of each minted

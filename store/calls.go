@@ -15,6 +15,11 @@ var callsPurgeSQL string
 // those after a moment; it returns how many went, and the moment to go on after.
 // The zero time starts at the oldest.
 func (db *DB) PurgeCalls(ctx context.Context, after time.Time, keepSeconds, rowsMax int) (deleted int, upto time.Time, err error) {
+	return db.purgeAfter(ctx, "purge calls", callsPurgeSQL, after, keepSeconds, rowsMax)
+}
+
+// purgeAfter makes a step of forgetting that goes on where the one before ended.
+func (db *DB) purgeAfter(ctx context.Context, verb, sql string, after time.Time, keepSeconds, rowsMax int) (deleted int, upto time.Time, err error) {
 	type answer struct {
 		deleted int
 		upto    time.Time
@@ -23,6 +28,6 @@ func (db *DB) PurgeCalls(ctx context.Context, after time.Time, keepSeconds, rows
 		err = row.Scan(&a.deleted, &a.upto)
 		return a, err
 	}
-	a, err := only(writeRows(ctx, db, db.admin, "purge calls", scan, callsPurgeSQL, after, keepSeconds, rowsMax))
+	a, err := only(writeRows(ctx, db, db.admin, verb, scan, sql, after, keepSeconds, rowsMax))
 	return a.deleted, a.upto, err
 }

@@ -115,6 +115,9 @@ func (db *DB) CreateQueue(ctx context.Context, q NewQueue) (QueueRow, error) {
 	if q.Configs == nil {
 		q.Configs = map[string]string{}
 	}
+	if q.RetentionGroups == nil {
+		q.RetentionGroups = []string{}
+	}
 	row, err := only(writeRows(ctx, db, db.admin, "create queue", scanQueue, queueCreateSQL,
 		q.Name, q.Fixed, q.Partitions, q.QueueOptions))
 	if errors.Is(err, ErrNotFound) {

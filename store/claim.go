@@ -9,60 +9,163 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-//go:embed query/claim.sql
-var claimSQL string
+var (
+	//go:embed query/claim.sql
+	claimSQL string
+	//go:embed query/ready_list.sql
+	readyListSQL string
+	//go:embed query/subscribe.sql
+	subscribeSQL string
+)
 
 // ClaimRequest asks for the next messages of a group.
 type ClaimRequest struct {
 	Group      string
-	Partitions []int64       // candidates, in order of preference
-	Batch      int           // offsets at most; at least 1
-	MaxBytes   int           // of segments; the first comes in any case
-	Lease      uuid.UUID     // the id of the lease to give, minted by the caller
-	LeaseFor   time.Duration // from now by the database's clock
-	AutoAck    bool          // completed on delivery; no lease
-	// FromEnd: where the group has no position yet it starts with what is stored
-	// after its first request of this kind.
-	FromEnd bool
+	Partitions []int64       // candidates, ascending
+	Most       int           // partitions to give at most; at least 1
+	Batch      int           // offsets at most, all together; at least 1
+	MaxBytes   int           // of segments, all together; the first comes in any case
+	Lease      uuid.UUID     // the id of the lease to give, a UUIDv7 minted by the caller
+	LeaseFor   time.Duration // from now by the database's clock; 0: as each queue says
 }
 
-// Claim is a leased range of offsets and the segments that cover it.
+// Claim is a leased range of offsets of one partition and the segments that cover it.
 type Claim struct {
 	Partition int64
 	// Next … End are the offsets given. Those in Acked were completed before,
 	// and some may hold no record.
-	Next, End  int64
-	LeaseUntil time.Time // zero with AutoAck
-	Acked      []int64   // ascending
-	Segments   []SegmentRow
+	Next, End int64
+	Left      time.Duration // of the lease, by the database's clock
+	Acked     []int64       // ascending
+	Segments  []SegmentRow
 }
 
-// Claim gives the next messages of the first candidate that has something
-// above the group's position and no live lease. ErrNotFound: none has, or
-// another claim or ack holds it at this moment.
-func (db *DB) Claim(ctx context.Context, r ClaimRequest) (Claim, error) {
+// Refusal is why a candidate was not given.
+type Refusal int16
+
+// The reasons why a candidate is not given.
+const (
+	ClaimNothing Refusal = iota + 1 // nothing is there
+	ClaimLater                      // a lease is live, or a delay runs
+	ClaimBusy                       // another claim or ack holds it at this moment
+	ClaimGone                       // it does not exist (any more)
+	ClaimUnknown                    // the group has no position here and never subscribed to the queue
+)
+
+// Refused is a candidate that was looked at and not given.
+type Refused struct {
+	Partition int64
+	Why       Refusal
+	In        time.Duration // with ClaimLater: when to look again
+}
+
+// Claim gives the next messages of the first candidates that have something above
+// the group's position and no live lease. A candidate that is in neither list was
+// not looked at. Repeating a claim whose outcome is unknown is right: what the
+// lease covers already is found again.
+func (db *DB) Claim(ctx context.Context, r ClaimRequest) (given []Claim, refused []Refused, err error) {
 	if len(r.Partitions) == 0 {
-		return Claim{}, ErrNotFound
+		return nil, nil, nil
 	}
-	var c Claim
-	scan := func(row pgx.CollectableRow) (s SegmentRow, err error) {
-		var until *time.Time
-		err = row.Scan(&c.Partition, &c.Next, &c.End, &until, &c.Acked, &s.End, &s.Base, &s.CreatedAt,
-			&s.MaxTimestamp, &s.Epoch, &s.Records, &s.Size, &s.Header, &s.Data)
-		s.Partition = c.Partition
-		if until != nil {
-			c.LeaseUntil = *until
+	var lease *int64
+	if r.LeaseFor > 0 {
+		ms := r.LeaseFor.Milliseconds()
+		lease = &ms
+	}
+	scan := func(row pgx.CollectableRow) (_ struct{}, err error) {
+		var c Claim
+		var s struct {
+			end, base, maxTimestamp *int64
+			createdAt               *time.Time
+			epoch, records, size    *int32
+			header, data            []byte
 		}
-		return s, err
+		var why Refusal
+		var ms, next, end *int64
+		if err := row.Scan(&c.Partition, &why, &ms, &next, &end, &c.Acked, &s.end, &s.base, &s.createdAt,
+			&s.maxTimestamp, &s.epoch, &s.records, &s.size, &s.header, &s.data); err != nil {
+			return struct{}{}, err
+		}
+		var in time.Duration
+		if ms != nil {
+			in = time.Duration(*ms) * time.Millisecond
+		}
+		if why != 0 {
+			refused = append(refused, Refused{Partition: c.Partition, Why: why, In: in})
+			return struct{}{}, nil
+		}
+		if n := len(given); n == 0 || given[n-1].Partition != c.Partition {
+			c.Next, c.End, c.Left = *next, *end, in
+			given = append(given, c)
+		}
+		last := &given[len(given)-1]
+		last.Segments = append(last.Segments, SegmentRow{
+			Partition: c.Partition, End: *s.end, Base: *s.base, CreatedAt: *s.createdAt, MaxTimestamp: *s.maxTimestamp,
+			Epoch: *s.epoch, Records: int(*s.records), Size: int(*s.size), Header: s.header, Data: s.data,
+		})
+		return struct{}{}, nil
 	}
-	segs, err := writeRows(ctx, db, db.write, "claim", scan, claimSQL, r.Group, r.Partitions, r.Batch, r.MaxBytes,
-		r.Lease, r.LeaseFor.Milliseconds(), r.AutoAck, r.FromEnd)
+	_, err = writeRows(ctx, db, db.write, "claim", scan, claimSQL, r.Group, r.Partitions, r.Most, r.Batch, r.MaxBytes, r.Lease, lease)
 	if err != nil {
-		return Claim{}, err
+		return nil, nil, err
 	}
-	if len(segs) == 0 {
-		return Claim{}, ErrNotFound
+	return given, refused, nil
+}
+
+// GroupQueue is a group at a queue.
+type GroupQueue struct {
+	Queue int64
+	Group string
+}
+
+// Ready is a partition that a group could claim.
+type Ready struct {
+	Pair      int // in the list asked for
+	Partition int64
+	// Unknown: the group has no position here and never subscribed to the queue.
+	Unknown bool
+	In      time.Duration // kept back so long yet, by the database's clock
+}
+
+// Ready lists what groups could claim in queues, up to rowsMax partitions: a
+// look, Claim judges.
+func (db *DB) Ready(ctx context.Context, pairs []GroupQueue, rowsMax int) ([]Ready, error) {
+	queues, groups := make([]int64, len(pairs)), make([]string, len(pairs))
+	for i, p := range pairs {
+		queues[i], groups[i] = p.Queue, p.Group
 	}
-	c.Segments = segs
-	return c, nil
+	scan := func(row pgx.CollectableRow) (r Ready, err error) {
+		var ms *int64
+		err = row.Scan(&r.Pair, &r.Partition, &r.Unknown, &ms)
+		r.Pair--
+		if ms != nil {
+			r.In = time.Duration(*ms) * time.Millisecond
+		}
+		return r, err
+	}
+	return readRows(ctx, db, db.read, "list what can be claimed", scan, readyListSQL, queues, groups, rowsMax)
+}
+
+// Subscription says where a group begins in a queue it asks for the first time.
+// The zero value: with everything that is stored.
+type Subscription struct {
+	From time.Time     // with what was stored after then
+	New  bool          // with what was stored after its first request, …
+	Ago  time.Duration // … which it made so long ago
+}
+
+// Subscribe notes where a group begins in queues. What was noted before stays.
+func (db *DB) Subscribe(ctx context.Context, queues []int64, group string, s Subscription) error {
+	var from *time.Time
+	var ago *int64
+	switch {
+	case !s.From.IsZero():
+		from = &s.From
+	case s.New:
+		ms := s.Ago.Milliseconds()
+		ago = &ms
+	}
+	_, err := writeRows(ctx, db, db.write, "subscribe", func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil },
+		subscribeSQL, queues, group, from, ago)
+	return err
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -27,10 +28,12 @@ func newConsumer(t *testing.T) consumer {
 	return consumer{t, db, storetest.Pool(t, db)}
 }
 
-// claim asks for a batch and returns it with its lease; ok is false when nothing was there.
-func (c consumer) claim(r store.ClaimRequest) (store.Claim, uuid.UUID, bool) {
+// claimAll asks for batches and returns them, what was refused, and their lease.
+func (c consumer) claimAll(r store.ClaimRequest) ([]store.Claim, []store.Refused, uuid.UUID) {
 	c.t.Helper()
-	r.Lease = uuid.New()
+	if r.Lease == uuid.Nil {
+		r.Lease = uuid.Must(uuid.NewV7())
+	}
 	if r.LeaseFor == 0 {
 		r.LeaseFor = time.Hour
 	}
@@ -40,14 +43,43 @@ func (c consumer) claim(r store.ClaimRequest) (store.Claim, uuid.UUID, bool) {
 	if r.Group == "" {
 		r.Group = "g"
 	}
-	got, err := c.db.Claim(c.t.Context(), r)
-	if errors.Is(err, store.ErrNotFound) {
-		return got, r.Lease, false
+	if r.Most == 0 {
+		r.Most = 1
 	}
+	given, refused, err := c.db.Claim(c.t.Context(), r)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return got, r.Lease, true
+	return given, refused, r.Lease
+}
+
+// claim asks a subscribed group's batch of one partition and returns it with its
+// lease; ok is false when nothing was there.
+func (c consumer) claim(r store.ClaimRequest) (store.Claim, uuid.UUID, bool) {
+	c.t.Helper()
+	c.subscribe(cmp.Or(r.Group, "g"), store.Subscription{})
+	given, _, lease := c.claimAll(r)
+	if len(given) == 0 {
+		return store.Claim{}, lease, false
+	}
+	return given[0], lease, true
+}
+
+// subscribe has a group begin in all queues.
+func (c consumer) subscribe(group string, s store.Subscription) {
+	c.t.Helper()
+	qs, err := c.db.AllQueues(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var ids []int64
+	for _, q := range qs {
+		ids = append(ids, q.ID)
+	}
+	slices.Sort(ids)
+	if err := c.db.Subscribe(c.t.Context(), ids, group, s); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // want checks a claim: its partition, its offsets and the ends of its segments.
@@ -63,13 +95,32 @@ func (c consumer) want(got store.Claim, ok bool, partition, next, end int64, end
 	}
 }
 
-// ack completes offsets and checks what it answers.
+// ack completes offsets, gives the last back with retry, and checks what it answers.
 func (c consumer) ack(partition int64, lease uuid.UUID, retry bool, wantNext int64, wantLive bool, offsets ...int64) {
 	c.t.Helper()
-	next, live, err := c.db.Ack(c.t.Context(), "g", partition, lease, offsets, retry)
-	if err != nil || next != wantNext || live != wantLive {
-		c.t.Errorf("Ack(%v) = %d, %v, %v; want %d, %v", offsets, next, live, err, wantNext, wantLive)
+	a := store.CursorAck{Group: "g", Partition: partition, Lease: lease, Offsets: offsets, Outcomes: make([]store.Outcome, len(offsets))}
+	if retry {
+		a.Offsets, a.Outcomes = append(a.Offsets, c.position(partition)), append(a.Outcomes, store.GivenBack)
 	}
+	if v := c.acked(a); v.Err != nil || v.Next != wantNext || v.Live != wantLive {
+		c.t.Errorf("Ack(%v) = %+v; want %d, %v", offsets, v, wantNext, wantLive)
+	}
+}
+
+// acked makes one call of one ack.
+func (c consumer) acked(a store.CursorAck) store.Acked {
+	c.t.Helper()
+	if a.Group == "" {
+		a.Group = "g"
+	}
+	if a.Outcomes == nil {
+		a.Outcomes = make([]store.Outcome, len(a.Offsets))
+	}
+	v, err := c.db.Ack(c.t.Context(), uuid.Must(uuid.NewV7()), []store.CursorAck{a})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return v[0]
 }
 
 func (c consumer) exec(sql string, args ...any) {
@@ -131,25 +182,43 @@ func TestClaimBoundsBatchByOffsetsAndBytes(t *testing.T) {
 	c.want(got, ok, p[0], 4, 5, 5)
 }
 
-func TestClaimFromEndRemembersWhenItBegan(t *testing.T) {
+func TestSubscriptionSaysWhereAGroupBegins(t *testing.T) {
 	t.Parallel()
 	c := newConsumer(t)
 	p := partitions(t, c.db, "q", 2)
 	for range 5 {
 		fill(t, c.pool, p[0], stored{records: 2, size: 1})
 	}
-	for range 3 {
-		if got, _, ok := c.claim(store.ClaimRequest{Partitions: p, Batch: 10, FromEnd: true}); ok {
-			t.Fatalf("claimed %+v stored before", got)
-		}
+	r := store.ClaimRequest{Partitions: p, Batch: 10}
+	given, refused, _ := c.claimAll(r)
+	if len(given) != 0 || len(refused) != 2 || refused[0].Why != store.ClaimUnknown {
+		t.Fatalf("%v, %v, want the group to be unknown", given, refused)
+	}
+	c.subscribe("g", store.Subscription{New: true})
+	if given, refused, _ := c.claimAll(r); len(given) != 0 || refused[0].Why != store.ClaimNothing {
+		t.Fatalf("claimed %v, stored before; %v", given, refused)
+	}
+	c.subscribe("g", store.Subscription{}) // what was said first stays
+	var between time.Time
+	if err := c.pool.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&between); err != nil {
+		t.Fatal(err)
 	}
 	fill(t, c.pool, p[0], stored{records: 1, size: 1}, stored{records: 1, size: 1})
 	fill(t, c.pool, p[1], stored{records: 3, size: 1}) // of before there was nothing: it starts at 0
-	got, _, ok := c.claim(store.ClaimRequest{Partitions: p, Batch: 10})
+	got, _, ok := c.claim(r)
 	c.want(got, ok, p[0], 10, 11, 10, 11)
-	got, _, ok = c.claim(store.ClaimRequest{Partitions: p, Batch: 10, FromEnd: true})
+	got, _, ok = c.claim(r)
 	c.want(got, ok, p[1], 0, 2, 2)
-	got, _, ok = c.claim(store.ClaimRequest{Partitions: p, Batch: 1, Group: "another"})
+	r.Group, r.Batch = "another", 1
+	got, _, ok = c.claim(r)
+	c.want(got, ok, p[0], 0, 0, 1)
+	r.Group = "since"
+	c.subscribe("since", store.Subscription{From: between})
+	got, _, ok = c.claim(r)
+	c.want(got, ok, p[0], 10, 10, 10)
+	r.Group = "ago"
+	c.subscribe("ago", store.Subscription{New: true, Ago: time.Hour})
+	got, _, ok = c.claim(r)
 	c.want(got, ok, p[0], 0, 0, 1)
 }
 
@@ -188,8 +257,8 @@ func TestAckIsGuardedByItsLease(t *testing.T) {
 	lost := func(lease uuid.UUID) {
 		t.Helper()
 		before := c.position(p[0])
-		if _, _, err := c.db.Ack(t.Context(), "g", p[0], lease, []int64{before}, false); !errors.Is(err, store.ErrLeaseLost) {
-			t.Errorf("Ack: %v, want ErrLeaseLost", err)
+		if v := c.acked(store.CursorAck{Partition: p[0], Lease: lease, Offsets: []int64{before}}); !errors.Is(v.Err, store.ErrLeaseLost) {
+			t.Errorf("Ack: %v, want ErrLeaseLost", v.Err)
 		}
 		if after := c.position(p[0]); after != before {
 			t.Errorf("position moved from %d to %d", before, after)
@@ -213,15 +282,15 @@ func TestAckIsGuardedByItsLease(t *testing.T) {
 		got, _, ok := c.claim(r)
 		c.want(got, ok, p[0], 5, 6, 9)
 	})
-	if _, _, err := c.db.Ack(t.Context(), "g", p[1], uuid.Nil, []int64{0}, false); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("Ack without a position: %v, want ErrNotFound", err)
+	if v := c.acked(store.CursorAck{Partition: p[1], Offsets: []int64{0}}); !errors.Is(v.Err, store.ErrNotFound) {
+		t.Errorf("Ack without a position: %v, want ErrNotFound", v.Err)
 	}
 	var far []int64
 	for o := range int64(store.AckedMax) + 1 {
 		far = append(far, 100+o)
 	}
-	if _, _, err := c.db.Ack(t.Context(), "g", p[0], uuid.Nil, far, false); !errors.Is(err, store.ErrTooManyAcked) {
-		t.Errorf("Ack of %d offsets ahead: %v, want ErrTooManyAcked", len(far), err)
+	if v := c.acked(store.CursorAck{Partition: p[0], Offsets: far}); !errors.Is(v.Err, store.ErrTooManyAcked) {
+		t.Errorf("Ack of %d offsets ahead: %v, want ErrTooManyAcked", len(far), v.Err)
 	}
 }
 
@@ -233,22 +302,118 @@ func (c consumer) position(partition int64) (next int64) {
 	return next
 }
 
-func TestClaimAutoAckCompletesOnDelivery(t *testing.T) {
+// TestClaimOfManyPartitionsSharesOneBudgetAndLease: each partition has a batch of
+// its own.
+func TestClaimOfManyPartitionsSharesOneBudgetAndLease(t *testing.T) {
+	t.Parallel()
+	c := newConsumer(t)
+	p := partitions(t, c.db, "q", 5)
+	for i, id := range p {
+		if i != 1 {
+			fill(t, c.pool, id, stored{records: 3, size: 100}, stored{records: 3, size: 100})
+		}
+	}
+	c.subscribe("g", store.Subscription{})
+	f := func(r store.ClaimRequest, want ...int64) (lease uuid.UUID) {
+		t.Helper()
+		r.Partitions = p
+		given, _, lease := c.claimAll(r)
+		var got []int64
+		for _, g := range given {
+			got = append(got, g.Partition-p[0], g.Next, g.End)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("claimed %v, want %v", got, want)
+		}
+		return lease
+	}
+	lease := f(store.ClaimRequest{Most: 3, Batch: 8}, 0, 0, 5, 2, 0, 1)
+	f(store.ClaimRequest{Most: 1, Batch: 100}, 3, 0, 5)
+	f(store.ClaimRequest{Most: 9, Batch: 100}, 4, 0, 5) // beside live leases
+	f(store.ClaimRequest{Most: 9, Batch: 100})
+	f(store.ClaimRequest{Group: "bytes", Most: 9, Batch: 100})
+	c.subscribe("bytes", store.Subscription{})
+	f(store.ClaimRequest{Group: "bytes", Most: 9, Batch: 100, MaxBytes: 350}, 0, 0, 5, 2, 0, 2)
+
+	t.Run("it is extended and given back as one", func(t *testing.T) {
+		n, until, err := c.db.ExtendLease(t.Context(), lease, 2*time.Hour)
+		if err != nil || n != 2 || time.Until(until) < 90*time.Minute {
+			t.Fatalf("extended in %d partitions until %v, %v", n, until, err)
+		}
+		c.ack(p[2], lease, false, 2, false, 0, 1)
+		if n, _, err = c.db.ExtendLease(t.Context(), lease, 0); err != nil || n != 1 {
+			t.Fatalf("extended in %d partitions, %v; want the one that is left", n, err)
+		}
+		freed, err := c.db.ReleaseLease(t.Context(), lease)
+		if err != nil || !slices.Equal(freed, p[:1]) {
+			t.Fatalf("released %v, %v", freed, err)
+		}
+		if n, _, err = c.db.ExtendLease(t.Context(), lease, 0); err != nil || n != 0 {
+			t.Fatalf("extended in %d partitions after its end, %v", n, err)
+		}
+		f(store.ClaimRequest{Most: 9, Batch: 100}, 0, 0, 5, 2, 2, 5)
+	})
+}
+
+// TestClaimRepeatedFindsItsLease: the answer was lost, the lease is not.
+func TestClaimRepeatedFindsItsLease(t *testing.T) {
+	t.Parallel()
+	c := newConsumer(t)
+	p := partitions(t, c.db, "q", 2)
+	for _, id := range p {
+		fill(t, c.pool, id, stored{records: 3, size: 100}, stored{records: 3, size: 100})
+	}
+	c.subscribe("g", store.Subscription{})
+	r := store.ClaimRequest{Partitions: p, Most: 2, Batch: 9, Lease: uuid.Must(uuid.NewV7())}
+	first, _, _ := c.claimAll(r)
+	again, _, _ := c.claimAll(r)
+	if len(first) != 2 || len(again) != 2 {
+		t.Fatalf("%d, then %d batches", len(first), len(again))
+	}
+	for i, a := range again {
+		f := first[i]
+		if a.Partition != f.Partition || a.Next != f.Next || a.End != f.End || len(a.Segments) != len(f.Segments) || a.Left > f.Left {
+			t.Errorf("first %+v, then %+v", f, a)
+		}
+	}
+}
+
+func TestClaimSaysWhenToComeAgain(t *testing.T) {
 	t.Parallel()
 	c := newConsumer(t)
 	p := partitions(t, c.db, "q", 1)
-	fill(t, c.pool, p[0], stored{records: 10, size: 1})
-	r := store.ClaimRequest{Partitions: p, Batch: 6, AutoAck: true}
-	got, lease, ok := c.claim(r)
-	c.want(got, ok, p[0], 0, 5, 9)
-	if !got.LeaseUntil.IsZero() {
-		t.Errorf("a lease until %v, want none", got.LeaseUntil)
+	fill(t, c.pool, p[0], stored{records: 1, size: 1})
+	c.exec(`UPDATE queues SET delay_seconds = 3000, retry_delay_ms = 1000000`)
+	c.subscribe("g", store.Subscription{})
+	q := query[int64](t, c.pool, `SELECT id FROM queues`)
+	r := store.ClaimRequest{Partitions: p, Batch: 9, LeaseFor: 100 * time.Minute}
+	later := func(what string, least, most time.Duration) {
+		t.Helper()
+		given, refused, _ := c.claimAll(r)
+		if len(given) != 0 || len(refused) != 1 || refused[0].Why != store.ClaimLater || refused[0].In < least || refused[0].In > most {
+			t.Errorf("%s: %+v, %+v, want to come in %v to %v", what, given, refused, least, most)
+		}
+		ready, err := c.db.Ready(t.Context(), []store.GroupQueue{{Queue: 1 << 40, Group: "g"}, {Queue: q, Group: "g"}}, 10)
+		if err != nil || len(ready) != 1 || ready[0].Pair != 1 || ready[0].Partition != p[0] || ready[0].In < least || ready[0].In > most {
+			t.Errorf("%s: ready %+v, %v, want in %v to %v", what, ready, err, least, most)
+		}
 	}
-	if _, _, err := c.db.Ack(t.Context(), "g", p[0], lease, []int64{6}, false); !errors.Is(err, store.ErrLeaseLost) {
-		t.Errorf("Ack: %v, want ErrLeaseLost", err)
+	later("young", 40*time.Minute, 50*time.Minute)
+	c.exec(`UPDATE log_segments SET created_at = created_at - interval '1 hour'`)
+	given, _, lease := c.claimAll(r)
+	if len(given) != 1 || given[0].Left < 99*time.Minute || given[0].Left > 100*time.Minute {
+		t.Fatalf("%+v, want it for 100 minutes", given)
 	}
-	got, _, ok = c.claim(r)
-	c.want(got, ok, p[0], 6, 9, 9)
+	later("leased", 90*time.Minute, 100*time.Minute)
+	v := c.acked(store.CursorAck{Partition: p[0], Lease: lease, Offsets: []int64{0}, Outcomes: []store.Outcome{store.Failed}})
+	if v.Err != nil || v.Live || v.Wait != 1000*time.Second {
+		t.Fatalf("%+v", v)
+	}
+	later("failed", 15*time.Minute, 1000*time.Second)
+	c.exec(`UPDATE cursors SET not_before = clock_timestamp()`)
+	if given, _, _ := c.claimAll(r); len(given) != 1 {
+		t.Error("nothing is given after the delay")
+	}
 }
 
 // Many consumers of one group through two databases: each offset is given once.
@@ -266,6 +431,7 @@ func TestClaimGivesEachOffsetOnce(t *testing.T) {
 	var mu sync.Mutex
 	given := map[place]int{}
 	left := 3 * 40
+	c.subscribe("g", store.Subscription{})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -278,17 +444,18 @@ func TestClaimGivesEachOffsetOnce(t *testing.T) {
 				if done {
 					return
 				}
-				lease := uuid.New()
-				got, err := dbs[w%2].Claim(ctx, store.ClaimRequest{
-					Group: "g", Partitions: p, Batch: 3, MaxBytes: 1 << 20, Lease: lease, LeaseFor: time.Hour,
+				lease := uuid.Must(uuid.NewV7())
+				batches, _, err := dbs[w%2].Claim(ctx, store.ClaimRequest{
+					Group: "g", Partitions: p, Most: 1, Batch: 3, MaxBytes: 1 << 20, Lease: lease, LeaseFor: time.Hour,
 				})
-				if errors.Is(err, store.ErrNotFound) {
-					continue
-				}
 				if err != nil {
 					t.Errorf("Claim: %v", err)
 					return
 				}
+				if len(batches) == 0 {
+					continue
+				}
+				got := batches[0]
 				var offsets []int64
 				mu.Lock()
 				for o := got.Next; o <= got.End; o++ {
@@ -296,8 +463,11 @@ func TestClaimGivesEachOffsetOnce(t *testing.T) {
 					offsets = append(offsets, o)
 				}
 				mu.Unlock()
-				if _, _, err := dbs[(w+1)%2].Ack(ctx, "g", got.Partition, lease, offsets, false); err != nil {
-					t.Errorf("Ack: %v", err)
+				v, err := dbs[(w+1)%2].Ack(ctx, uuid.Must(uuid.NewV7()), []store.CursorAck{{
+					Group: "g", Partition: got.Partition, Lease: lease, Offsets: offsets, Outcomes: make([]store.Outcome, len(offsets)),
+				}})
+				if err != nil || v[0].Err != nil {
+					t.Errorf("Ack: %+v, %v", v, err)
 					return
 				}
 				mu.Lock()
@@ -337,5 +507,81 @@ func TestResolveIDsFindsLowestAtOrAbove(t *testing.T) {
 	byHash, byUID, err = c.db.ResolveIDs(t.Context(), p[0], 2, [][16]byte{h(1), h(2)}, []store.UID{{Hi: 7, Lo: 101}})
 	if err != nil || !slices.Equal(byHash, []int64{6, 2}) || !slices.Equal(byUID, []int64{-1}) {
 		t.Errorf("ResolveIDs from 2 = %v, %v, %v", byHash, byUID, err)
+	}
+}
+
+// TestFailuresAreCountedUntilTheMessageIsADeadLetter: retries and expiries are free.
+func TestFailuresAreCountedUntilTheMessageIsADeadLetter(t *testing.T) {
+	t.Parallel()
+	c := newConsumer(t)
+	p := partitions(t, c.db, "q", 1)
+	fill(t, c.pool, p[0], stored{records: 3, size: 1}, stored{records: 3, size: 1})
+	c.exec(`UPDATE queues SET retry_limit = 2`)
+	r := store.ClaimRequest{Partitions: p, Batch: 6}
+	f := func(next int64, live bool, dead []int64, offsets []int64, outcomes ...store.Outcome) {
+		t.Helper()
+		_, lease, ok := c.claim(r)
+		if !ok {
+			t.Fatal("nothing to claim")
+		}
+		v := c.acked(store.CursorAck{Partition: p[0], Lease: lease, Offsets: offsets, Outcomes: outcomes, Reasons: make([]string, len(offsets))})
+		if v.Err != nil || v.Next != next || v.Live != live || !slices.Equal(v.Dead, dead) {
+			t.Errorf("%v %v: %+v; want position %d, live %v, dead %v", offsets, outcomes, v, next, live, dead)
+		}
+		c.exec(`UPDATE cursors SET lease_until = clock_timestamp()`) // what is left runs out
+	}
+	const completed, failed, back, dead = store.Completed, store.Failed, store.GivenBack, store.Dead
+	f(0, false, nil, []int64{1, 2, 3}, failed, completed, failed) // 1: once, 3: once
+	f(0, false, nil, []int64{1}, back)
+	f(0, false, nil, []int64{1, 1, 2}, failed, failed, failed) // 1: twice; 2 is done
+	f(1, true, nil, []int64{0}, completed)
+	f(3, true, []int64{1}, []int64{1}, failed) // the third time is beyond the limit
+	f(3, false, nil, []int64{3, 4}, failed, completed)
+	f(5, true, []int64{3}, []int64{3, 4}, dead, back)
+	if n := query[int](t, c.pool, `SELECT count(*) FROM retries`); n != 0 {
+		t.Errorf("%d counts are kept of what is done", n)
+	}
+	if n := query[int](t, c.pool, `SELECT failing FROM cursors`); n != 0 {
+		t.Errorf("%d are failing, all are done", n)
+	}
+	f(6, false, []int64{5}, []int64{5}, dead)
+	got := query[string](t, c.pool, `SELECT string_agg(record_offset || ':' || failures || ':' || segment_end, ' ' ORDER BY id) FROM dead_letters`)
+	if got != "1:3:2 3:2:5 5:0:5" {
+		t.Errorf("dead letters %s", got)
+	}
+	// Retention of the log takes none of them.
+	if _, err := c.db.RaiseLogStart(t.Context(), p[0], 6); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.db.PurgeSegments(t.Context(), p[0], 10); err != nil {
+		t.Fatal(err)
+	}
+	if n := query[int](t, c.pool, `SELECT count(*) FROM dead_segments d JOIN dead_letters l ON l.segment_end = d.end_offset`); n != 3 {
+		t.Errorf("%d dead letters have their segment, want 3", n)
+	}
+}
+
+// TestAckRepeatedCountsOnce: a call whose answer was lost is sent again.
+func TestAckRepeatedCountsOnce(t *testing.T) {
+	t.Parallel()
+	c := newConsumer(t)
+	p := partitions(t, c.db, "q", 2)
+	fill(t, c.pool, p[0], stored{records: 3, size: 1})
+	fill(t, c.pool, p[1], stored{records: 3, size: 1})
+	c.subscribe("g", store.Subscription{})
+	_, _, lease := c.claimAll(store.ClaimRequest{Partitions: p, Most: 2, Batch: 6})
+	acks := []store.CursorAck{
+		{Group: "g", Partition: p[0], Lease: lease, Offsets: []int64{0, 1}, Outcomes: []store.Outcome{store.Completed, store.Failed}},
+		{Group: "g", Partition: p[1], Lease: uuid.New(), Offsets: []int64{0}, Outcomes: []store.Outcome{store.Completed}},
+	}
+	call := uuid.Must(uuid.NewV7())
+	for range 3 {
+		v, err := c.db.Ack(t.Context(), call, acks)
+		if err != nil || v[0].Err != nil || v[0].Next != 1 || v[0].Live || !errors.Is(v[1].Err, store.ErrLeaseLost) {
+			t.Fatalf("%+v, %v; want position 1 and a lost lease", v, err)
+		}
+	}
+	if n := query[int](t, c.pool, `SELECT sum(failures) FROM retries`); n != 1 {
+		t.Errorf("the failure counts %d times", n)
 	}
 }

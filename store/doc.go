@@ -19,7 +19,10 @@
 //	log_compactions partition → how far it is compacted
 //	producers       (partition, producer) → epoch and the last five batches
 //	cursors         (partition, group) → position, lease, what was completed ahead
-//	subscriptions   (queue, group) → when a group that wants new messages only began
+//	retries         (partition, group, offset) → failures of a message the group is not done with
+//	leases          lease id → group and partitions; whether it is live only the cursors say
+//	dead_letters    what groups gave up on, and dead_segments, the segments those lie in
+//	subscriptions   (queue, group) → where a native group began
 //	calls           call id → answer: what a repeated call is answered from, kept 900 s
 //	kv              (namespace, key) → value, version, expiry
 //	brokers         id, process, address, heartbeat

@@ -47,6 +47,7 @@ func testPlans(t *testing.T, full bool) {
 	first, queue := p[0], query[int64](t, pool, `SELECT id FROM queues`)
 	exec(t, pool, `UPDATE queues SET dedup_window_seconds = 3600`)
 	exec(t, pool, `UPDATE group_slots SET epoch = 1`)
+	exec(t, pool, `INSERT INTO subscriptions VALUES ($1, 'new', now() - interval '1 hour')`, queue)
 	if full {
 		exec(t, pool, `
 			WITH s AS (SELECT id, n FROM log_partitions, generate_series(0, 99) n
@@ -82,9 +83,13 @@ func testPlans(t *testing.T, full bool) {
 			return w.exec(sql, args...)
 		}},
 		{"claim", func() error {
-			return w.query("query/claim.sql", "new", p[:2], 5, 1<<20, uuid.New(), time.Hour.Milliseconds(), false, true)
+			return w.query("query/claim.sql", "new", p[:2], 1, 5, 1<<20, uuid.New(), time.Hour.Milliseconds())
 		}},
-		{"ack", func() error { return w.query("query/ack.sql", "new", first, nil, []int64{1}, false, 10) }},
+		{"ready_list", func() error { return w.query("query/ready_list.sql", []int64{queue}, []string{"new"}, 1000) }},
+		{"ack", func() error {
+			return w.query("query/ack.sql", uuid.New(), []string{"new"}, []int64{first}, []*uuid.UUID{nil}, []int32{1},
+				[]int64{1, 2, 3}, []int16{0, 1, 3}, []*string{nil, nil, nil}, 10)
+		}},
 		{"ids_resolve", func() error {
 			return w.query("query/ids_resolve.sql", first, 0, []uuid.UUID{{1}}, []int64{1}, []int64{1})
 		}},
@@ -126,7 +131,7 @@ func testPlans(t *testing.T, full bool) {
 // entered by key has a condition in its next line. The table cluster has one row,
 // the index queues_deleted what is to be swept.
 var (
-	scansTable = regexp.MustCompile(`Bitmap|Seq Scan on (log_|producers|cursors|queues|subscriptions|group_slots)`)
+	scansTable = regexp.MustCompile(`Bitmap|Seq Scan on (log_|producers|cursors|queues|subscriptions|group_slots|leases|retries|dead_|calls)`)
 	scansIndex = regexp.MustCompile(`Index (Only )?Scan `)
 )
 

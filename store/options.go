@@ -39,7 +39,13 @@ type QueueOptions struct {
 	Compression          string  `json:"compression"` // of Kafka batches as stored; "producer": as sent
 	// Configs are the topic configs set by name through Kafka, as text; never nil
 	// when read.
-	Configs map[string]string `json:"configs"`
+	Configs      map[string]string `json:"configs"`
+	LeaseSeconds int               `json:"lease_seconds"`
+	RetryLimit   int               `json:"retry_limit"`
+	RetryDelayMs int64             `json:"retry_delay_ms"`
+	DelaySeconds int               `json:"delay_seconds"`
+	// RetentionGroups: what all of them completed may go; never nil when read.
+	RetentionGroups []string `json:"retention_groups"`
 	// Namespace and Task are labels; empty is none.
 	Namespace string `json:"namespace"`
 	Task      string `json:"task"`
@@ -69,6 +75,10 @@ func DefaultQueueOptions() QueueOptions {
 		DirtyRatioMin:        0.5,
 		Compression:          "producer",
 
+		LeaseSeconds:    300,
+		RetryLimit:      3,
+		RetentionGroups: []string{},
+
 		Configs: map[string]string{},
 	}
 }
@@ -96,6 +106,13 @@ type QueuePatch struct {
 	TombstoneRetentionMs *int64   `json:"tombstone_retention_ms,omitempty"`
 	DirtyRatioMin        *float64 `json:"dirty_ratio_min,omitempty"`
 	Compression          *string  `json:"compression,omitempty"`
+
+	LeaseSeconds *int   `json:"lease_seconds,omitempty"`
+	RetryLimit   *int   `json:"retry_limit,omitempty"`
+	RetryDelayMs *int64 `json:"retry_delay_ms,omitempty"`
+	DelaySeconds *int   `json:"delay_seconds,omitempty"`
+	// RetentionGroups: nil leaves it out; an empty list is none.
+	RetentionGroups *[]string `json:"retention_groups,omitempty"`
 	// Configs sets topic configs by name; a nil value takes one away.
 	Configs map[string]*string `json:"-"`
 }

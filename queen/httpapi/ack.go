@@ -174,12 +174,10 @@ func (it *ackItem) partition(r *reader) error {
 
 func statusOf(word string) (queen.AckStatus, error) {
 	switch s := queen.AckStatus(word); s {
-	case queen.AckCompleted, queen.AckFailed, queen.AckRetry:
+	case queen.AckCompleted, queen.AckFailed, queen.AckRetry, queen.AckDead:
 		return s, nil
-	case "dlq":
-		return "", refuse("not_served", "dlq is not served yet; use failed")
 	}
-	return "", refuse("", "must be completed, failed or retry")
+	return "", refuse("", "must be completed, failed, retry or dlq")
 }
 
 // ackAll asks the engine and answers 200 with one outcome per item, in order;
@@ -200,16 +198,16 @@ func (s *Server) ackAll(x *exchange, items []ackItem) (answer, error) {
 	b := append(make([]byte, 0, 16+len(items)*128), '[')
 	undecided, k := 0, 0
 	for i := range items {
-		err := items[i].outcome
-		if err == nil {
-			err = acked[k].Err
+		got := queen.Acked{Err: items[i].outcome}
+		if got.Err == nil {
+			got = acked[k]
 			k++
 		}
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendAcked(b, i, &items[i].ack, err)
-		if err != nil && problemOf(err).status >= http.StatusInternalServerError {
+		b = appendAcked(b, i, &items[i].ack, got)
+		if got.Err != nil && problemOf(got.Err).status >= http.StatusInternalServerError {
 			undecided++
 		}
 	}
@@ -222,15 +220,18 @@ func (s *Server) ackAll(x *exchange, items []ackItem) (answer, error) {
 	return ok(b), nil
 }
 
-func appendAcked(b []byte, index int, a *queen.Ack, err error) []byte {
+func appendAcked(b []byte, index int, a *queen.Ack, got queen.Acked) []byte {
 	b = append(b, `{"index":`...)
 	b = appendInt(b, int64(index))
 	b = append(b, ',')
 	b = appendBytes(b, "transactionId", "Base64", a.TransactionID)
 	b = append(b, `,"success":`...)
-	b = strconv.AppendBool(b, err == nil)
-	if err != nil {
-		p := problemOf(err)
+	b = strconv.AppendBool(b, got.Err == nil)
+	if got.Dead {
+		b = append(b, `,"deadLettered":true`...)
+	}
+	if got.Err != nil {
+		p := problemOf(got.Err)
 		b = append(b, `,"error":`...)
 		b = appendString(b, p.text)
 		b = append(b, `,"code":`...)

@@ -30,7 +30,9 @@ func (e *instant) Push(_ context.Context, msgs []queen.Message) []queen.Pushed {
 	return out
 }
 
-func (e *instant) Pop(context.Context, queen.PopRequest) (queen.Popped, error) { return e.popped, nil }
+func (e *instant) Pop(context.Context, queen.PopRequest) ([]queen.Popped, error) {
+	return []queen.Popped{e.popped}, nil
+}
 
 func pushBody(items, size int) string {
 	payload := `{"text":"` + strings.Repeat("x", size-11) + `"}`

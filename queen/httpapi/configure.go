@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"math"
+	"slices"
 
 	"queenmq/queen"
 )
@@ -13,10 +14,7 @@ const secondsMax = math.MaxInt32
 // the value that promises nothing is taken: the published clients send all of
 // them, set or not.
 var stillOptions = map[string]string{
-	"leaseTime":         "300",
-	"retryLimit":        "3",
 	"priority":          "0",
-	"delayedProcessing": "0",
 	"windowBuffer":      "0",
 	"maxSize":           "0",
 	"encryptionEnabled": "false",
@@ -91,6 +89,11 @@ func (c *configureBody) reset(got *queen.Configured) []string {
 	note(c.patch.RetentionBytes == nil, was.RetentionBytes != is.RetentionBytes, "retentionBytes")
 	note(c.patch.Namespace == nil, was.Namespace != is.Namespace, "namespace")
 	note(c.patch.Task == nil, was.Task != is.Task, "task")
+	note(c.patch.LeaseSeconds == nil, was.LeaseSeconds != is.LeaseSeconds, "leaseTime")
+	note(c.patch.RetryLimit == nil, was.RetryLimit != is.RetryLimit, "retryLimit")
+	note(c.patch.RetryDelayMs == nil, was.RetryDelayMs != is.RetryDelayMs, "retryDelay")
+	note(c.patch.DelaySeconds == nil, was.DelaySeconds != is.DelaySeconds, "delayedProcessing")
+	note(c.patch.RetentionGroups == nil, !slices.Equal(was.RetentionGroups, is.RetentionGroups), "retentionGroups")
 	note(c.patch.CompletedRetentionSeconds == nil, was.CompletedRetentionSeconds != is.CompletedRetentionSeconds, "completedRetentionSeconds")
 	return keys
 }
@@ -167,6 +170,26 @@ func (c *configureBody) option(r *reader, name string) error {
 		return takeInteger(r, -1, math.MaxInt64, &c.patch.RetentionBytes)
 	case "completedRetentionSeconds":
 		return takeInteger(r, 0, secondsMax, &c.patch.CompletedRetentionSeconds)
+	case "leaseTime":
+		return takeInteger(r, 1, secondsMax, &c.patch.LeaseSeconds)
+	case "retryLimit":
+		return takeInteger(r, 0, math.MaxInt32, &c.patch.RetryLimit)
+	case "retryDelay":
+		return takeInteger(r, 0, math.MaxInt64, &c.patch.RetryDelayMs)
+	case "delayedProcessing":
+		return takeInteger(r, 0, secondsMax, &c.patch.DelaySeconds)
+	case "retentionGroups":
+		groups := []string{}
+		err := r.array(func(i int) error {
+			if i == queen.RetentionGroupsMax {
+				return refuse("", "more than %d groups", i)
+			}
+			v, err := r.str()
+			groups = append(groups, groupOf(string(v)))
+			return err
+		})
+		c.patch.RetentionGroups = &groups
+		return err
 	case "maxMessageBytes":
 		return takeInteger(r, queen.MessageBytesMin, queen.MessageBytesMax, &c.patch.MaxMessageBytes)
 	}
@@ -183,7 +206,7 @@ func (c *configureBody) option(r *reader, name string) error {
 func knownOption(name string) bool {
 	switch name {
 	case "dedupWindowSeconds", "dedupSource", "dedupMaxIds", "retentionSeconds", "retentionBytes",
-		"completedRetentionSeconds", "maxMessageBytes":
+		"completedRetentionSeconds", "maxMessageBytes", "leaseTime", "retryLimit", "retryDelay", "delayedProcessing", "retentionGroups":
 		return true
 	}
 	_, still := stillOptions[name]
@@ -249,5 +272,23 @@ func appendOptions(b []byte, o *queen.QueueOptions) []byte {
 	b = appendInt(b, o.RetentionBytes)
 	b = append(b, `,"completedRetentionSeconds":`...)
 	b = appendInt(b, int64(o.CompletedRetentionSeconds))
-	return append(b, '}')
+	b = append(b, `,"leaseTime":`...)
+	b = appendInt(b, int64(o.LeaseSeconds))
+	b = append(b, `,"retryLimit":`...)
+	b = appendInt(b, int64(o.RetryLimit))
+	b = append(b, `,"retryDelay":`...)
+	b = appendInt(b, o.RetryDelayMs)
+	b = append(b, `,"delayedProcessing":`...)
+	b = appendInt(b, int64(o.DelaySeconds))
+	b = append(b, `,"retentionGroups":[`...)
+	for i, g := range o.RetentionGroups {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if g == "" {
+			g = noGroup
+		}
+		b = appendString(b, g)
+	}
+	return append(b, "]}"...)
 }

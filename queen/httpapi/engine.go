@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"queenmq/queen"
 )
 
@@ -11,10 +13,15 @@ import (
 type Engine interface {
 	// Push stores messages and answers one Pushed per message, in order.
 	Push(ctx context.Context, msgs []queen.Message) []queen.Pushed
-	// Pop leases a batch, waiting as the request says; Popped without messages
-	// means nothing was there. A queue that does not exist is one in which nothing
-	// is there yet: consumers start before producers.
-	Pop(ctx context.Context, r queen.PopRequest) (queen.Popped, error)
+	// Pop leases batches, waiting as the request says; none means nothing was
+	// there. A queue that does not exist is one in which nothing is there yet:
+	// consumers start before producers.
+	Pop(ctx context.Context, r queen.PopRequest) ([]queen.Popped, error)
+	// Release gives back a lease whose client was not reached. It does not wait for
+	// the caller's context.
+	Release(ctx context.Context, lease uuid.UUID)
+	// Extend lets a lease run on; 0 is as long as it was asked for at first.
+	Extend(ctx context.Context, lease uuid.UUID, by time.Duration) (queen.Extended, error)
 	// Ack answers one Acked per ack, in order.
 	Ack(ctx context.Context, acks []queen.Ack) []queen.Acked
 	// KV applies operations on keys in one call, all or nothing.

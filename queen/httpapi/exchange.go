@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -32,6 +33,9 @@ type answer struct {
 	status  int
 	body    []byte
 	handler http.Handler
+	// undelivered is called where the client has gone before it had the answer,
+	// as far as can be seen from here; nil: that makes no difference.
+	undelivered func()
 }
 
 func ok(body []byte) answer { return answer{status: http.StatusOK, body: body} }
@@ -155,7 +159,16 @@ func (x *exchange) write(a answer) {
 	}
 	x.w.WriteHeader(a.status)
 	if a.status != http.StatusNoContent && x.req.Method != http.MethodHead {
-		_, _ = x.w.Write(a.body) // a client that has gone needs no answer
+		_, err := x.w.Write(a.body) // a client that has gone needs no answer
+		if a.undelivered == nil {
+			return
+		}
+		if err == nil {
+			err = x.control.Flush()
+		}
+		if err != nil && !errors.Is(err, http.ErrNotSupported) || x.req.Context().Err() != nil { // not every test's writer flushes
+			a.undelivered()
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type fake struct {
 
 	// What was asked last.
 	lastPop   queen.PopRequest
+	released  []uuid.UUID
 	lastAcks  []queen.Ack
 	lastFetch queen.FetchRequest
 	lastKV    []queen.KVOp
@@ -167,7 +168,7 @@ func (f *fake) push(m queen.Message) queen.Pushed {
 	return queen.Pushed{Status: queen.Queued, MessageID: s.ID, TransactionID: s.TransactionID, Partition: name, Offset: s.Offset}
 }
 
-func (f *fake) Pop(ctx context.Context, r queen.PopRequest) (queen.Popped, error) {
+func (f *fake) Pop(ctx context.Context, r queen.PopRequest) ([]queen.Popped, error) {
 	late := time.NewTimer(r.Wait)
 	defer late.Stop()
 	for {
@@ -176,7 +177,7 @@ func (f *fake) Pop(ctx context.Context, r queen.PopRequest) (queen.Popped, error
 		got, err := f.pop(r)
 		changed := f.changed
 		f.mu.Unlock()
-		if err != nil || len(got.Messages) > 0 || r.Wait == 0 {
+		if err != nil || len(got) > 0 || r.Wait == 0 {
 			return got, err
 		}
 		select {
@@ -186,25 +187,42 @@ func (f *fake) Pop(ctx context.Context, r queen.PopRequest) (queen.Popped, error
 		select {
 		case <-changed:
 		case <-late.C:
-			return queen.Popped{}, nil
+			return nil, nil
 		case <-ctx.Done():
-			return queen.Popped{}, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-func (f *fake) pop(r queen.PopRequest) (queen.Popped, error) {
+func (f *fake) pop(r queen.PopRequest) ([]queen.Popped, error) {
 	if f.down != nil {
-		return queen.Popped{}, f.down
+		return nil, f.down
+	}
+	if r.Queue == "" {
+		for _, q := range f.queues {
+			if o := q.Options; (r.Namespace == "" || o.Namespace == r.Namespace) && (r.Task == "" || o.Task == r.Task) {
+				one := r
+				one.Queue = q.Name
+				if got, err := f.pop(one); err != nil || len(got) > 0 {
+					return got, err
+				}
+			}
+		}
+		return nil, nil
 	}
 	if err := fakeName(r.Queue); err != nil {
-		return queen.Popped{}, err
+		return nil, err
 	}
 	q := f.queues[r.Queue]
 	if q == nil {
-		return queen.Popped{}, nil
+		return nil, nil
 	}
+	var all []queen.Popped
+	var lease uuid.UUID
 	for _, p := range q.parts {
+		if len(all) == max(r.Partitions, 1) || r.Batch <= 0 && len(all) > 0 {
+			break
+		}
 		if r.Partition != "" && p.Name != r.Partition {
 			continue
 		}
@@ -220,17 +238,56 @@ func (f *fake) pop(r queen.PopRequest) (queen.Popped, error) {
 		got := queen.Popped{Queue: q.Name, Partition: p.Name, PartitionID: p.ID, Group: r.Group, Messages: p.msgs[at:upTo]}
 		if r.AutoAck {
 			p.cursors[r.Group] = upTo
-			return got, nil
+			return []queen.Popped{got}, nil
 		}
-		lease := r.Lease
-		if lease == 0 {
-			lease = 300 * time.Second
+		ends := r.Lease
+		if ends == 0 {
+			ends = 300 * time.Second
 		}
-		got.LeaseID = f.id()
-		p.leases[r.Group] = fakeLease{id: got.LeaseID, ends: f.now.Add(lease), upTo: upTo}
-		return got, nil
+		if lease == uuid.Nil {
+			lease = f.id()
+		}
+		got.LeaseID = lease
+		p.leases[r.Group] = fakeLease{id: lease, ends: f.now.Add(ends), upTo: upTo}
+		all = append(all, got)
+		r.Batch -= len(got.Messages)
 	}
-	return queen.Popped{}, nil
+	return all, nil
+}
+
+func (f *fake) Release(_ context.Context, lease uuid.UUID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.released = append(f.released, lease)
+	for _, p := range f.parts {
+		for g, l := range p.leases {
+			if l.id == lease {
+				delete(p.leases, g)
+			}
+		}
+	}
+}
+
+func (f *fake) Extend(_ context.Context, lease uuid.UUID, by time.Duration) (x queen.Extended, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.down != nil {
+		return x, f.down
+	}
+	if by == 0 {
+		by = 300 * time.Second
+	}
+	for _, p := range f.parts {
+		for g, l := range p.leases {
+			if l.id == lease && l.ends.After(f.now) {
+				l.ends = f.now.Add(by)
+				p.leases[g] = l
+				x.Partitions++
+				x.Until = l.ends
+			}
+		}
+	}
+	return x, nil
 }
 
 func (f *fake) Ack(_ context.Context, acks []queen.Ack) []queen.Acked {
@@ -240,6 +297,7 @@ func (f *fake) Ack(_ context.Context, acks []queen.Ack) []queen.Acked {
 	out := make([]queen.Acked, len(acks))
 	for i, a := range acks {
 		out[i].Err = f.ack(a)
+		out[i].Dead = out[i].Err == nil && a.Status == queen.AckDead
 	}
 	return out
 }
@@ -260,10 +318,11 @@ func (f *fake) ack(a queen.Ack) error {
 		if !bytes.Equal(p.msgs[at].TransactionID, a.TransactionID) {
 			continue
 		}
-		if a.Status == queen.AckCompleted {
+		done := a.Status == queen.AckCompleted || a.Status == queen.AckDead
+		if done {
 			p.cursors[a.Group] = at + 1
 		}
-		if a.Status != queen.AckCompleted || at+1 == lease.upTo {
+		if !done || at+1 == lease.upTo {
 			delete(p.leases, a.Group)
 		}
 		return nil

@@ -32,17 +32,30 @@ func groupOf(name string) string {
 	return name
 }
 
-// pop serves GET /api/v1/pop/queue/{queue}[/partition/{partition}]: 200 with a
-// leased batch of one partition, or 204 where nothing came in time.
+// partitionsAuto is how many partitions a pop takes from at most where the client
+// leaves that to us (autopilot=true).
+const partitionsAuto = 16
+
+// pop serves GET /api/v1/pop/queue/{queue}[/partition/{partition}] and, over the
+// queues with some labels, GET /api/v1/pop?namespace=&task=: 200 with leased batches
+// of up to "partitions" partitions under one lease, or 204 where nothing came in
+// time. A client that has gone gets no lease: what it was to get is given back.
 func (s *Server) pop(x *exchange) (answer, error) {
 	p := popParams{s: s, batch: s.cfg.PopBatchDefault}
 	if err := p.read(x.req.URL.RawQuery); err != nil {
 		return answer{}, err
 	}
+	if x.names.queue == "" && p.namespace == "" && p.task == "" {
+		return answer{}, badRequest("invalid_request", "namespace or task is missing; a queue is named in the path, /api/v1/pop/queue/{queue}")
+	}
+	if p.autopilot && p.partitions == 0 {
+		p.partitions = partitionsAuto
+	}
+	p.partitions = max(p.partitions, 1)
 	r := queen.PopRequest{
-		Queue: x.names.queue, Partition: x.names.partition, Group: groupOf(p.group),
-		Batch: p.batch, MaxBytes: s.cfg.PopBytesMax,
-		Lease: p.lease, AutoAck: p.autoAck, FromEnd: p.fromEnd,
+		Queue: x.names.queue, Partition: x.names.partition, Namespace: p.namespace, Task: p.task, Group: groupOf(p.group),
+		Batch: p.batch, Partitions: p.partitions, MaxBytes: s.cfg.PopBytesMax,
+		Lease: p.lease, AutoAck: p.autoAck, FromEnd: p.fromEnd, From: p.from,
 	}
 	if p.wait {
 		r.Wait = p.timeout
@@ -53,28 +66,33 @@ func (s *Server) pop(x *exchange) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if len(got.Messages) == 0 {
+	if len(got) == 0 {
 		return answer{status: http.StatusNoContent}, nil
 	}
-	return ok(s.appendPopped(nil, &p, &got)), nil
+	a := ok(s.appendPopped(nil, &p, got))
+	if lease := got[0].LeaseID; lease != uuid.Nil {
+		a.undelivered = func() { s.engine.Release(x.req.Context(), lease) }
+	}
+	return a, nil
 }
 
 // popParams are the parameters of a pop. Each known one is enforced, and any
 // other is refused by name.
 type popParams struct {
-	s         *Server
-	batch     int
-	wait      bool
-	timeout   time.Duration
-	group     string
-	autoAck   bool
-	lease     time.Duration
-	fromEnd   bool
-	autopilot bool // the client leaves the size to us, and reads what we took
+	s          *Server
+	batch      int
+	partitions int
+	wait       bool
+	timeout    time.Duration
+	namespace  string
+	task       string
+	group      string
+	autoAck    bool
+	lease      time.Duration
+	fromEnd    bool
+	from       time.Time
+	autopilot  bool // the client leaves the size to us, and reads what we took
 }
-
-// popLater are parameters of the original that this door does not serve.
-var popLater = map[string]bool{"namespace": true, "task": true}
 
 func (p *popParams) read(query string) error {
 	values, err := url.ParseQuery(query)
@@ -119,8 +137,11 @@ func (p *popParams) set(name, v string) (err error) {
 		n, err = number(v, 1, int(c.LeaseMax.Seconds()))
 		p.lease = time.Duration(n) * time.Second
 	case "partitions":
-		// At most so many partitions: a batch of ours is of one.
-		_, err = number(v, 1, c.PopBatchMax)
+		p.partitions, err = number(v, 1, c.PopBatchMax)
+	case "namespace":
+		p.namespace = v
+	case "task":
+		p.task = v
 	case "autopilot":
 		p.autopilot, err = truth(v)
 	case "frames":
@@ -135,19 +156,19 @@ func (p *popParams) set(name, v string) (err error) {
 			err = refuse("", "must be new or all")
 		}
 	case "subscriptionFrom":
-		if v != "now" {
-			return refuse("not_served", "only now is served yet")
+		if v == "now" {
+			p.fromEnd = true
+			break
 		}
-		p.fromEnd = true
+		if p.from, err = timeOf(v); err != nil {
+			err = refuse("", "must be now or a time, as 2026-01-02T03:04:05Z")
+		}
 	case "conflation":
 		var on bool
 		if on, err = truth(v); err == nil && on {
 			err = refuse("not_served", "is not served")
 		}
 	default:
-		if popLater[name] {
-			return refuse("not_served", "is not served yet")
-		}
 		return refuse("unknown_parameter", "is not known here")
 	}
 	return err
@@ -171,14 +192,40 @@ func truth(v string) (bool, error) {
 	return false, refuse("", "must be true or false")
 }
 
-func (s *Server) appendPopped(b []byte, p *popParams, got *queen.Popped) []byte {
+func (s *Server) appendPopped(b []byte, p *popParams, got []queen.Popped) []byte {
 	size := 256
-	for i := range got.Messages {
-		size += 512 + 2*len(got.Messages[i].Value)
+	for i := range got {
+		for j := range got[i].Messages {
+			size += 512 + 2*len(got[i].Messages[j].Value)
+		}
 	}
 	b = append(make([]byte, 0, size), b...)
+	b = append(b, `{"success":true,"queue":`...)
+	b = appendString(b, got[0].Queue)
+	b = append(b, batchMembers(&got[0])...)
+	b = append(b, `,"messages":[`...)
+	for i := range got {
+		shared := batchMembers(&got[i])
+		for j := range got[i].Messages {
+			if i+j > 0 {
+				b = append(b, ',')
+			}
+			b = s.appendMessage(b, got[i].Queue, shared, &got[i].Messages[j])
+		}
+	}
+	b = append(b, ']')
+	if p.autopilot {
+		b = append(b, `,"autopilot":{"partitions":`...)
+		b = appendInt(b, int64(p.partitions))
+		b = append(b, `,"batch":`...)
+		b = appendInt(b, int64(p.batch))
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
 
-	// What every message repeats, written once.
+// batchMembers are the members that every message of a batch repeats, written once.
+func batchMembers(got *queen.Popped) []byte {
 	var shared []byte
 	shared = append(shared, `,"partition":`...)
 	shared = appendString(shared, got.Partition)
@@ -191,25 +238,10 @@ func (s *Server) appendPopped(b []byte, p *popParams, got *queen.Popped) []byte 
 		shared = appendUUID(shared, got.LeaseID)
 	}
 	shared = append(shared, `,"consumerGroup":`...)
-	shared = appendGroup(shared, got.Group)
-
-	b = append(b, `{"success":true,"queue":`...)
-	b = appendString(b, got.Queue)
-	b = append(b, shared...)
-	b = append(b, `,"messages":[`...)
-	for i := range got.Messages {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = s.appendMessage(b, got.Queue, shared, &got.Messages[i])
+	if got.Group == "" {
+		return appendString(shared, noGroup)
 	}
-	b = append(b, ']')
-	if p.autopilot {
-		b = append(b, `,"autopilot":{"partitions":1,"batch":`...)
-		b = appendInt(b, int64(p.batch))
-		b = append(b, '}')
-	}
-	return append(b, '}')
+	return appendString(shared, got.Group)
 }
 
 func (s *Server) appendMessage(b []byte, queue string, shared []byte, m *queen.StoredMessage) []byte {

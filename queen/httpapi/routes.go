@@ -48,6 +48,8 @@ var routes = []route{
 	{method: "POST", path: "/api/v1/push", body: largeBody, handle: (*Server).push},
 	{method: "GET", path: "/api/v1/pop/queue/{queue}", query: ownQuery, handle: (*Server).pop},
 	{method: "GET", path: "/api/v1/pop/queue/{queue}/partition/{partition}", query: ownQuery, handle: (*Server).pop},
+	{method: "GET", path: "/api/v1/pop", query: ownQuery, handle: (*Server).pop},
+	{method: "POST", path: "/api/v1/lease/{lease}/extend", body: optionalBody, handle: (*Server).extendLease},
 	{method: "POST", path: "/api/v1/ack", body: smallBody, handle: (*Server).ack},
 	{method: "POST", path: "/api/v1/ack/batch", body: largeBody, handle: (*Server).ackBatch},
 	{method: "POST", path: "/api/v1/fetch", body: smallBody, handle: (*Server).fetch},
@@ -97,7 +99,7 @@ var paths = func() [][]string {
 }()
 
 // names are the variables of a path, unescaped.
-type names struct{ queue, partition, group, ns, key string }
+type names struct{ queue, partition, group, lease, ns, key string }
 
 // match finds the row of a request. Where the path is known and the method is
 // not, the problem names the methods that are.
@@ -183,6 +185,8 @@ func match1(pattern, segments []string, tail bool) (n names, ok bool, err error)
 			n.group = groupOf(v)
 		case "{partition}":
 			n.partition = v
+		case "{lease}":
+			n.lease = v
 		case "{ns}":
 			n.ns = v
 		default:

@@ -17,7 +17,7 @@ func TestPopHandsOnWhatWasAsked(t *testing.T) {
 		t.Helper()
 		s, e := newTestServer(Config{PopBatchDefault: 7, PopBytesMax: 1000})
 		push(t, s, `{"items":[{"queue":"q","partition":"p/1","payload":1}]}`)
-		want.Queue, want.MaxBytes = "q", 1000
+		want.Queue, want.MaxBytes, want.Partitions = "q", 1000, max(want.Partitions, 1)
 		do(s, "GET", "/api/v1/pop/queue/q"+target, "")
 		if e.lastPop != want {
 			t.Errorf("%s\n got %+v\nwant %+v", target, e.lastPop, want)
@@ -33,6 +33,10 @@ func TestPopHandsOnWhatWasAsked(t *testing.T) {
 	f("?subscriptionMode=new", queen.PopRequest{Batch: 7, FromEnd: true})
 	f("?subscriptionFrom=now", queen.PopRequest{Batch: 7, FromEnd: true})
 	f("?subscriptionMode=all", queen.PopRequest{Batch: 7})
+	f("?subscriptionFrom=2026-01-02T03:04:05Z", queen.PopRequest{Batch: 7, From: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)})
+	f("?partitions=5&namespace=n&task=t", queen.PopRequest{Batch: 7, Partitions: 5, Namespace: "n", Task: "t"})
+	f("?autopilot=true", queen.PopRequest{Batch: 7, Partitions: partitionsAuto})
+	f("?autopilot=true&partitions=3", queen.PopRequest{Batch: 7, Partitions: 3})
 }
 
 func TestAckHandsOnWhatWasSaid(t *testing.T) {

@@ -1,4 +1,4 @@
 -- The call of claim_1.
-SELECT partition_id, next_offset, lease_end, lease_until, acked, end_offset, base_offset, created_at,
+SELECT partition_id, status, until_ms, next_offset, lease_end, acked, end_offset, base_offset, created_at,
        max_timestamp, leader_epoch, records, size, header, data
-  FROM claim_1($1, $2, $3, $4, $5, $6, $7, $8)
+  FROM claim_1($1, $2, $3, $4, $5, $6, $7)

@@ -53,6 +53,15 @@ CREATE TABLE queues (
     -- Topic configs set by name through Kafka, as text: what has a column of its
     -- own is enforced from there, the rest is only reported back.
     configs              jsonb   NOT NULL DEFAULT '{}',
+    -- How native consumers are served: the lease of a batch whose consumer does not
+    -- say, how often a message may fail before it is a dead letter, how long the
+    -- group waits after a failure, and how old a message is when it is first given.
+    lease_seconds        integer NOT NULL DEFAULT 300 CHECK (lease_seconds > 0),
+    retry_limit          integer NOT NULL DEFAULT 3 CHECK (retry_limit >= 0),
+    retry_delay_ms       bigint  NOT NULL DEFAULT 0 CHECK (retry_delay_ms >= 0),
+    delay_seconds        integer NOT NULL DEFAULT 0 CHECK (delay_seconds >= 0),
+    -- What all of these groups have completed may go, whatever its age.
+    retention_groups     text[] COLLATE "C" NOT NULL DEFAULT '{}',
     -- Two labels that native consumers can pop by; empty is none.
     namespace            text COLLATE "C" NOT NULL DEFAULT '',
     task                 text COLLATE "C" NOT NULL DEFAULT '',
@@ -200,12 +209,68 @@ CREATE TABLE cursors (
     lease_end    bigint,                      -- last offset under the lease
     lease_until  timestamptz,
     acked        bigint[] NOT NULL DEFAULT '{}', -- completed ahead of next_offset, ascending
+    not_before   timestamptz,                 -- after a failure: nothing is given until then
+    failing      integer NOT NULL DEFAULT 0,  -- rows in retries
     PRIMARY KEY (partition_id, group_name)
 ) WITH (fillfactor = 50);
 CREATE INDEX cursors_group ON cursors (group_name);
 
--- Where a native group that asked for new messages only began. Partitions born
--- later start at 0.
+-- How often a message failed that the group is not done with. Bounded like acked.
+CREATE TABLE retries (
+    partition_id  bigint NOT NULL,
+    group_name    text COLLATE "C" NOT NULL,
+    record_offset bigint NOT NULL,
+    failures      integer NOT NULL,
+    PRIMARY KEY (partition_id, group_name, record_offset)
+);
+
+-- A batch given to a consumer: one lease over some partitions. Whether it is live
+-- is said by their cursors alone; this finds them by the lease's id, to extend or
+-- to give back, and answers a repeated claim.
+CREATE TABLE leases (
+    id         uuid PRIMARY KEY,            -- UUIDv7, so that the key grows at its end
+    group_name text COLLATE "C" NOT NULL,
+    partitions bigint[] NOT NULL,           -- ascending
+    lease_ms   bigint NOT NULL,             -- as it was asked for
+    until      timestamptz NOT NULL         -- as last extended
+);
+CREATE INDEX leases_until ON leases (until);
+
+-- Messages a group gave up on. The segment that holds one is kept beside, so that
+-- retention of the log takes none of them.
+CREATE TABLE dead_letters (
+    id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue_id      bigint NOT NULL,
+    partition_id  bigint NOT NULL,
+    group_name    text COLLATE "C" NOT NULL,
+    record_offset bigint NOT NULL,
+    segment_end   bigint,                   -- in dead_segments; null: its bytes were gone already
+    failures      integer NOT NULL,         -- that were counted
+    reason        text NOT NULL,
+    died_at       timestamptz NOT NULL
+);
+CREATE INDEX dead_letters_queue ON dead_letters (queue_id, id);
+CREATE INDEX dead_letters_place ON dead_letters (partition_id, record_offset);
+CREATE INDEX dead_letters_segment ON dead_letters (partition_id, segment_end);
+
+CREATE TABLE dead_segments (
+    partition_id  bigint  NOT NULL,
+    end_offset    bigint  NOT NULL,
+    base_offset   bigint  NOT NULL,
+    created_at    timestamptz NOT NULL,
+    max_timestamp bigint  NOT NULL,
+    leader_epoch  integer NOT NULL,
+    records       integer NOT NULL,
+    size          integer NOT NULL,
+    header        bytea   NOT NULL,
+    data          bytea   NOT NULL,
+    PRIMARY KEY (partition_id, end_offset)
+);
+ALTER TABLE dead_segments ALTER COLUMN data SET STORAGE EXTERNAL;
+
+-- Where a native group begins in the partitions of a queue it has no position
+-- in: with what is stored after created_at, which is −infinity for everything. The
+-- group's first request says it. Partitions born later start at 0.
 CREATE TABLE subscriptions (
     queue_id   bigint NOT NULL,
     group_name text COLLATE "C" NOT NULL,

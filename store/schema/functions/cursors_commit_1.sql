@@ -43,7 +43,7 @@ BEGIN
     ON CONFLICT (partition_id, group_name) DO UPDATE
        SET next_offset = EXCLUDED.next_offset, leader_epoch = EXCLUDED.leader_epoch, metadata = EXCLUDED.metadata,
            kafka = EXCLUDED.kafka, committed_at = EXCLUDED.committed_at,
-           lease_id = NULL, lease_end = NULL, lease_until = NULL, acked = '{}'
+           lease_id = NULL, lease_end = NULL, lease_until = NULL, not_before = NULL, acked = '{}'
     RETURNING c.partition_id;
 END
 $$;

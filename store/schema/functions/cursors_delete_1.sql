@@ -51,6 +51,7 @@ BEGIN
         DELETE FROM subscriptions s WHERE s.group_name = p_group AND s.queue_id = ANY (v_queues);
         GET DIAGNOSTICS v_subs = ROW_COUNT;
     END IF;
+    DELETE FROM retries r WHERE r.group_name = p_group AND r.partition_id = ANY (v_parts);
     DELETE FROM cursors c WHERE c.group_name = p_group AND c.partition_id = ANY (v_parts);
     GET DIAGNOSTICS v_n = ROW_COUNT;
     RETURN v_n + v_subs;

@@ -74,10 +74,23 @@ BEGIN
         GET DIAGNOSTICS v_n = ROW_COUNT;
         v_left := v_left - v_n;
 
+        SELECT x.end_offset INTO v_to FROM dead_segments x WHERE x.partition_id = v_part
+         ORDER BY x.end_offset OFFSET v_left - 1 LIMIT 1;
+        DELETE FROM dead_segments WHERE partition_id = v_part AND end_offset <= COALESCE(v_to, c_all);
+        GET DIAGNOSTICS v_n = ROW_COUNT;
+        v_left := v_left - v_n;
+        IF v_left <= 0 THEN RETURN false; END IF;
+
+        -- What is failing is bounded per group, and few.
+        DELETE FROM retries WHERE partition_id = v_part;
+
         DELETE FROM log_partitions WHERE id = v_part;
         v_left := v_left - 1;
         IF v_left <= 0 THEN RETURN false; END IF;
     END LOOP;
+    SELECT x.id INTO v_to FROM dead_letters x WHERE x.queue_id = v_queue ORDER BY x.id OFFSET v_left - 1 LIMIT 1;
+    DELETE FROM dead_letters WHERE queue_id = v_queue AND id <= COALESCE(v_to, c_all);
+    IF v_to IS NOT NULL THEN RETURN false; END IF;
     DELETE FROM subscriptions WHERE queue_id = v_queue;
     DELETE FROM queues WHERE id = v_queue;
     RETURN false;

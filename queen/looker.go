@@ -1,0 +1,230 @@
+package queen
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"queenmq/store"
+)
+
+// The bounds of one look.
+const (
+	lookSetsMax = 500    // selections in one statement
+	lookRowsMax = 20_000 // partitions found by one statement
+)
+
+// lookEvery is how old the knowledge behind a parked pop may get.
+func (e *Engine) lookEvery() time.Duration {
+	if e.brokers.alone() {
+		return popLookAlone
+	}
+	return popLookPeers
+}
+
+// lookAfter looks after the sets of the hotlist: it makes hot what is due, looks at
+// the database where pops are parked, and forgets sets nobody uses. It sleeps while
+// there are none.
+func (e *Engine) lookAfter(ctx context.Context) {
+	failed := e.failed("look for messages to pop")
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.hotlist.started:
+		}
+		for e.hotlist.count.Load() > 0 || e.orphans.any() {
+			if sleep(ctx, popTick); ctx.Err() != nil {
+				return
+			}
+			due := e.hotlist.tick(time.Now(), e.lookEvery(), e.catalog.seen.Load())
+			if len(due) > 0 && !e.brokers.alone() {
+				e.watchSets(due)
+			}
+			for sets := range slices.Chunk(due, lookSetsMax) {
+				if err := e.lookFor(ctx, sets); err != nil && ctx.Err() == nil {
+					failed(err)
+				}
+			}
+			e.orphans.release(ctx, e)
+		}
+	}
+}
+
+// tick makes hot what is due, forgets sets that nobody used for long, and lists
+// those with parked pops that want a look.
+func (h *hotlist) tick(now time.Time, every time.Duration, changes int64) (due []*popSet) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.sets {
+		switch {
+		case s.users == 0:
+			if now.Sub(s.usedAt) > popSetIdle {
+				h.drop(s)
+			}
+		case s.waiting.Len() > 0:
+			h.ripen(s, now)
+			if now.Sub(s.lookedAt) >= every || s.changes != changes {
+				due = append(due, s)
+			}
+		}
+	}
+	return due
+}
+
+// watchSets has other brokers' writes to the sets' partitions polled for.
+func (e *Engine) watchSets(sets []*popSet) {
+	now := time.Now()
+	for _, s := range sets {
+		e.hotlist.mu.Lock()
+		queues := s.queues
+		e.hotlist.mu.Unlock()
+		for _, q := range queues {
+			for _, p := range q.all() {
+				if s.key.covers(p) {
+					e.watches.add(p, now)
+				}
+			}
+		}
+	}
+}
+
+// lookFor asks the database what the sets' groups could claim, subscribes them where
+// they did not, and puts it on the hotlist.
+func (e *Engine) lookFor(ctx context.Context, sets []*popSet) error {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.CallTimeout)
+	defer cancel()
+	changes := e.catalog.seen.Load()
+	now := time.Now()
+	if err := e.selectQueues(ctx, sets, changes); err != nil {
+		return err
+	}
+	var pairs []store.GroupQueue
+	var of []*popSet
+	var from []*queue
+	for _, s := range sets {
+		if err := e.subscribe(ctx, s); err != nil {
+			return err
+		}
+		for _, q := range s.queues {
+			if s.key.partition != "" {
+				if p, err := e.lookupNamed(ctx, q.name(), s.key.partition); err == nil {
+					e.hotlist.add(s, p) // dearer to look at than to try
+				} else if !errors.Is(err, ErrUnknownQueue) && !errors.Is(err, ErrUnknownPartition) {
+					return err
+				}
+				continue
+			}
+			pairs = append(pairs, store.GroupQueue{Queue: q.id, Group: s.key.group})
+			of, from = append(of, s), append(from, q)
+		}
+	}
+	var found []store.Ready
+	if len(pairs) > 0 {
+		var err error
+		if found, err = e.db.Ready(ctx, pairs, lookRowsMax); err != nil {
+			return storeError("look for messages", err)
+		}
+	}
+	for _, f := range found {
+		q := from[f.Pair]
+		p := q.byID(f.Partition)
+		if p == nil { // another broker just made it
+			if err := e.catalog.reload(ctx, q); err != nil {
+				continue // deleted meanwhile
+			}
+			if p = q.byID(f.Partition); p == nil {
+				continue
+			}
+		}
+		if f.In > 0 {
+			e.hotlist.later(of[f.Pair], p, f.In)
+		} else {
+			e.hotlist.add(of[f.Pair], p)
+		}
+	}
+	e.hotlist.mu.Lock()
+	defer e.hotlist.mu.Unlock()
+	for _, s := range sets {
+		s.lookedAt, s.changes = now, changes
+	}
+	return nil
+}
+
+// selectQueues resolves the queues of sets: those of a name in one statement, those
+// by labels anew whenever the catalog changed.
+func (e *Engine) selectQueues(ctx context.Context, sets []*popSet, changes int64) error {
+	var refs []QueueRef
+	var named []*popSet
+	var all []Queue
+	for _, s := range sets {
+		if s.key.queue != "" {
+			refs, named = append(refs, QueueRef{Name: s.key.queue}), append(named, s)
+			continue
+		}
+		if all == nil {
+			var err error
+			if all, err = e.AllQueues(ctx); err != nil {
+				return err
+			}
+		}
+		var labelled []QueueRef
+		for _, q := range all {
+			if s.key.coversQueue(q) {
+				labelled = append(labelled, QueueRef{Name: q.Name})
+			}
+		}
+		queues, err := e.catalog.queues(ctx, labelled)
+		if err != nil {
+			return err
+		}
+		e.hotlist.choose(s, queues)
+	}
+	queues, err := e.catalog.queues(ctx, refs)
+	if err != nil {
+		return err
+	}
+	for i, s := range named {
+		q := queues[i]
+		if q != nil && !s.key.coversQueue(q.describe()) {
+			q = nil
+		}
+		e.hotlist.choose(s, []*queue{q})
+	}
+	return nil
+}
+
+// choose sets the queues of a set; nil ones are not there.
+func (h *hotlist) choose(s *popSet, queues []*queue) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.queues = slices.DeleteFunc(slices.Clone(queues), func(q *queue) bool { return q == nil })
+}
+
+// subscribe notes where the set's group begins in queues it meets the first time.
+func (e *Engine) subscribe(ctx context.Context, s *popSet) error {
+	e.hotlist.mu.Lock()
+	var fresh []int64
+	for _, q := range s.queues {
+		if !s.subscribed[q.id] {
+			fresh = append(fresh, q.id)
+		}
+	}
+	start := s.start
+	start.Ago = time.Since(s.began)
+	e.hotlist.mu.Unlock()
+	if len(fresh) == 0 {
+		return nil
+	}
+	slices.Sort(fresh)
+	if err := e.db.Subscribe(ctx, fresh, s.key.group, start); err != nil {
+		return storeError("subscribe", err)
+	}
+	e.hotlist.mu.Lock()
+	defer e.hotlist.mu.Unlock()
+	for _, id := range fresh {
+		s.subscribed[id] = true
+	}
+	return nil
+}
