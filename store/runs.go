@@ -15,9 +15,9 @@ var runBuildSQL string
 // The shape of the sorted runs. A probe reads at most about twice RunIDs hashes
 // that no run covers, and per id one small row per run.
 const (
-	RunIDs      = 131072 // in a run of level 0
-	RunFanout   = 8      // runs merged into one of the next level
-	RunLevelMax = 1      // a merge sorts RunIDs × RunFanout ids at most
+	RunIDs      = 65536 // in a run of level 0
+	RunFanout   = 16    // runs merged into one of the next level
+	RunLevelMax = 1     // a merge sorts RunIDs × RunFanout ids at most
 )
 
 // runBuildTimeout bounds one step; a merge sorts a million ids.
