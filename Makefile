@@ -134,6 +134,7 @@ clients-kafka: ## the same programs against Apache Kafka, where they must pass t
 kgo: ## franz-go's own tests against us; compat/expect/kgo.txt lists what does not pass
 	@.ci/need postgresql
 	$(GO) test -count=1 -v -timeout 40m -tags kgo -run '^TestFranzGoPassesItsOwnTests$$' ./compat
+
 .PHONY: dedup-size
 dedup-size: ## deduplication with ten million ids, 100,000 partitions, twice the budget (minutes)
 	@.ci/need postgresql
