@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ var configCases = []Case{
 	{"configs/timestamps-are-held-against-the-clock", timestampLimits},
 	{"configs/log-append-time", appendTimeTopic},
 	{"configs/cleanup-policy", cleanupPolicy},
+	{"configs/compression-type", compressionType},
 }
 
 func describeRequest(kind kmsg.ConfigResourceType, name string, keys []string) *kmsg.DescribeConfigsRequest {
@@ -357,6 +359,53 @@ func timestampLimits(_ context.Context, t *T) {
 		t.wantCode(what, w.produce(tp, v, -1, part{0, values("x").at(c.at).encode()})[0].ErrorCode, c.want)
 	}
 	t.wantStored(tp, 0, 3)
+	// One of three: the whole batch is refused, and told which record it was.
+	b := values("a", "b", "c").at(now)
+	b.records[1].TimestampDelta64 = 120_000
+	got := w.produce(tp, v, -1, part{0, b.encode()})[0]
+	t.wantCode("one of three", got.ErrorCode, kerr.InvalidTimestamp.Code)
+	if v >= 8 && (len(got.ErrorRecords) != 1 || got.ErrorRecords[0].RelativeOffset != 1 || got.ErrorRecords[0].ErrorMessage == nil) {
+		t.Errorf("the records to blame are %+v, want the second", got.ErrorRecords)
+	}
+	t.wantStored(tp, 0, 3)
+}
+
+// compressionType: what a topic says of it holds for what is stored, whatever
+// producers send; a batch in that codec is stored as it came.
+func compressionType(_ context.Context, t *T) {
+	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()}
+	text := strings.Repeat("so much the same ", 3000)
+	for want, name := range []string{"uncompressed", "gzip", "snappy", "lz4", "zstd"} {
+		tp := t.createTopic(t.name("compat"), 1, map[string]*string{"compression.type": &name})
+		w := t.dialTo(t.leader(tp.name, 0))
+		for i, codec := range codecs {
+			b := values(text, "b")
+			b.codec = &codec
+			sent := b.encode()
+			t.wantCode("produce", w.produce(tp, t.max(kmsg.Produce, newest), -1, part{0, sent})[0].ErrorCode, 0)
+			stored := w.fetch(tp, t.max(kmsg.Fetch, newest), fetchSpec{maxBytes: 1 << 20, offset: int64(2 * i)}, 0).RecordBatches
+			var rb kmsg.RecordBatch
+			t.must(rb.ReadFrom(stored), "read the batch")
+			if int(rb.Attributes&7) != want || rb.NumRecords != 2 {
+				t.Errorf("%s: what came in codec %d is stored in %d, %d records", name, i, rb.Attributes&7, rb.NumRecords)
+			}
+			if sum := crc32.Checksum(stored[batchAttributesAt:], castagnoli); uint32(rb.CRC) != sum {
+				t.Errorf("%s: CRC %08x, the bytes have %08x", name, uint32(rb.CRC), sum)
+			}
+			if i == want && !slices.Equal(stored[batchAttributesAt:], sent[batchAttributesAt:]) {
+				t.Errorf("%s: a batch in that codec is not stored as sent", name)
+			}
+		}
+		records := t.readAll(t.ctx, tp)
+		for i, r := range records {
+			if i%2 == 0 && string(r.Value) != text || i%2 == 1 && string(r.Value) != "b" {
+				t.Errorf("%s: record %d has a value of %d bytes", name, i, len(r.Value))
+			}
+		}
+		if len(records) != 2*len(codecs) {
+			t.Errorf("%s: %d records, want %d", name, len(records), 2*len(codecs))
+		}
+	}
 }
 
 // appendTimeTopic: the broker's clock is stamped into the batch, whose CRC is

@@ -20,7 +20,7 @@
 //	requests.go     requests and the part of the reply that matters
 //	versions.go conn.go produce.go idempotence.go fetch.go sessions.go
 //	offsets.go groups.go consumer_groups.go admin.go names.go
-//	configs.go partitions.go                    the cases, one file per subject
+//	configs.go compaction.go partitions.go inspect.go   the cases, one file per subject
 //	kgo_test.go     franz-go's own tests (make kgo); expect/kgo.txt lists what does not pass
 //	broker/         the shipped binary as a process, for the product's own tests
 //	chaos/          faults under load, and the checker that counts afterwards

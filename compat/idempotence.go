@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -20,11 +21,15 @@ var idempotenceCases = []Case{
 	{"produce/idempotent-client-in-order", idempotentClient},
 }
 
-// newProducer asks for a producer id of its own.
+// newProducer asks for a producer id of its own; a broker that has just started
+// may need a moment for its first.
 func (t *T) newProducer(w *wire) (id int64, epoch int16) {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.ProducerID, req.ProducerEpoch = -1, -1
 	r := ask[*kmsg.InitProducerIDResponse](w, req, t.max(kmsg.InitProducerID, newest))
+	for r.ErrorCode == kerr.CoordinatorLoadInProgress.Code && t.pause(100*time.Millisecond) {
+		r = ask[*kmsg.InitProducerIDResponse](w, req, t.max(kmsg.InitProducerID, newest))
+	}
 	if r.ErrorCode != 0 {
 		t.Fatalf("InitProducerId answered %s", codeName(r.ErrorCode))
 	}

@@ -92,7 +92,8 @@ func (o Options) validate() error {
 // Cases answers the whole suite.
 func Cases() []Case {
 	return slices.Concat(versionCases, connCases, produceCases, idempotenceCases, fetchCases,
-		sessionCases, offsetCases, groupCases, consumerGroupCases, adminCases, configCases, partitionCases, nameCases)
+		sessionCases, offsetCases, groupCases, consumerGroupCases, adminCases, configCases, compactionCases,
+		partitionCases, inspectCases, nameCases)
 }
 
 // Run runs the cases that Options selects and reports on each. The error is

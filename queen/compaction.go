@@ -42,6 +42,7 @@ func (e *Engine) compactOnce(ctx context.Context, take func(partition int64) boo
 	var failed error
 	var queue int64
 	number := -1
+	seen := make(map[int64]compactedTo)
 	for ctx.Err() == nil {
 		rows, err := e.db.CompactionDue(ctx, queue, number, compactLookMax)
 		if err != nil {
@@ -49,6 +50,7 @@ func (e *Engine) compactOnce(ctx context.Context, take func(partition int64) boo
 		}
 		for i := range rows {
 			queue, number = rows[i].Queue, rows[i].Number
+			e.meetCompaction(seen, &rows[i])
 			if !take(rows[i].Partition) || !worthCompacting(&rows[i]) {
 				continue
 			}
@@ -59,10 +61,25 @@ func (e *Engine) compactOnce(ctx context.Context, take func(partition int64) boo
 			failed = cmp.Or(failed, err)
 		}
 		if len(rows) < compactLookMax {
+			e.compactions.Store(&seen)
 			break
 		}
 	}
 	return failed
+}
+
+// compactedTo is what a round found of a partition's compaction.
+type compactedTo struct{ cleanTo, cleanBytes int64 }
+
+// meetCompaction drops what memory holds of a partition that was compacted since
+// the last round, by whichever broker: what it has was right and stays readable, but
+// nobody would ever see that anything went.
+func (e *Engine) meetCompaction(seen map[int64]compactedTo, r *store.CompactionRow) {
+	now := compactedTo{r.CleanTo, r.CleanBytes}
+	seen[r.Partition] = now
+	if last := e.compactions.Load(); last == nil || (*last)[r.Partition] != now {
+		e.tail.forget(r.Partition)
+	}
 }
 
 // worthCompacting decides as Kafka's cleaner does: enough of the log is dirty, or
@@ -161,6 +178,7 @@ func (e *Engine) rewrite(ctx context.Context, r *store.CompactionRow, c *compact
 			return errCompactedElsewhere
 		}
 		e.metrics.compacted.Add(float64(removed))
+		e.tail.forget(r.Partition)
 		edits, size, removed = edits[:0], 0, 0
 		sleep(ctx, compactBreath)
 		return nil

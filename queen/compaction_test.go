@@ -598,7 +598,6 @@ func TestDuplicateOfACompactedMessageHasNoID(t *testing.T) {
 	push("3", "a")
 	push("4", "c")
 	compactNow(t, e)
-	e.tail.forgetAll()
 	if got := fetchAll(t, e, "q", ""); len(got) != 3 {
 		t.Fatalf("%d messages, want 3", len(got))
 	}
@@ -804,5 +803,54 @@ func TestTheNewestTimestampIsThatOfARecordThatIsThere(t *testing.T) {
 	// Nobody deletes from a log that is only compacted, as in Kafka.
 	if got := e.Truncate(t.Context(), []Truncation{{Partition: at("t", 0), Before: 2}})[0]; !errors.Is(got.Err, ErrPolicy) {
 		t.Errorf("deleting records: %+v, want ErrPolicy", got)
+	}
+}
+
+// What brokers keep in memory of a log is dropped when it was compacted, by this
+// broker or by another: else its small logs would be read from memory for ever.
+func TestCompactionIsSeenThroughEveryBroker(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	a, b := openEngine(t, db, byHand), openEngine(t, storetest.Open(t, db), byHand)
+	compactedTopic(t, a, "t")
+	add := func(e *Engine, value string) {
+		t.Helper()
+		appendPairs(t, e, "t", pair{"a", value})
+	}
+	read := func(e *Engine) int {
+		t.Helper()
+		return len(fetchAll(t, e, "t", "0"))
+	}
+	none := func(int64) bool { return false }
+	for i := range 3 {
+		add(b, strconv.Itoa(i))
+	}
+	if err := b.compactOnce(t.Context(), none); err != nil {
+		t.Fatal(err)
+	}
+	add(b, "in the tail")
+	if n := read(b); n != 4 {
+		t.Fatalf("%d records, want 4", n)
+	}
+	compactNow(t, a)
+	if n := read(a); n != 2 {
+		t.Errorf("who compacted reads %d records, want the newest and the one left alone", n)
+	}
+	if err := b.compactOnce(t.Context(), none); err != nil {
+		t.Fatal(err)
+	}
+	if n := read(b); n != 2 {
+		t.Errorf("the other broker reads %d records, want 2", n)
+	}
+	// Nothing changed since: what is in memory stays there.
+	if err := b.compactOnce(t.Context(), none); err != nil {
+		t.Fatal(err)
+	}
+	add(b, "again")
+	if err := b.compactOnce(t.Context(), none); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, ok := b.tail.segments(queryOne[int64](t, db, `SELECT id FROM log_partitions`), b.db.Incarnation().Epoch, 4, 1); !ok {
+		t.Error("memory is dropped although nothing was compacted")
 	}
 }

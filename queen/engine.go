@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,7 +52,7 @@ type Config struct {
 	PollMin, PollMax     time.Duration // poll of other brokers' writes; defaults 3 ms, 100 ms
 	WatchFor             time.Duration // how long a partition is polled after its last waiter; default 10 s
 	RetentionEvery       time.Duration // pause between rounds of retention; default 5 s
-	CompactEvery         time.Duration // pause between rounds of compaction; default 10 s
+	CompactEvery         time.Duration // pause between rounds of compaction; default 5 s
 	CompactKeysMax       int           // keys compared in one pass, 60 bytes each; default 1,000,000; more take more passes
 }
 
@@ -85,7 +86,7 @@ func (c Config) withDefaults() Config {
 	dur(&c.PollMax, 100*time.Millisecond)
 	dur(&c.WatchFor, 10*time.Second)
 	dur(&c.RetentionEvery, 5*time.Second)
-	dur(&c.CompactEvery, 10*time.Second)
+	dur(&c.CompactEvery, 5*time.Second)
 	if c.DedupCacheBytesMax == 0 {
 		c.DedupCacheBytesMax = 512 << 20
 	}
@@ -133,6 +134,7 @@ type Engine struct {
 	orphans     orphans
 	cache       *dedup.Cache
 	incarnation incarnation
+	compactions atomic.Pointer[map[int64]compactedTo] // of the last round, by partition
 
 	stopping chan struct{} // closed by Interrupt
 	stopOnce sync.Once
