@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -315,6 +316,8 @@ func (s *Server) describeBroker(id string) []kmsg.DescribeConfigsResponseResourc
 		{"offsets.topic.replication.factor", "1", def, kmsg.ConfigTypeShort},
 		{"transaction.state.log.replication.factor", "1", def, kmsg.ConfigTypeShort},
 		{"transaction.state.log.min.isr", "1", def, kmsg.ConfigTypeInt},
+		{"offsets.retention.minutes", strconv.FormatInt(int64((g.OffsetsRetention+time.Minute-1)/time.Minute), 10), static, kmsg.ConfigTypeInt},
+		{"offsets.retention.check.interval.ms", strconv.FormatInt(g.expiryEvery().Milliseconds(), 10), def, kmsg.ConfigTypeLong},
 		{"offset.metadata.max.bytes", strconv.Itoa(g.OffsetMetadataBytesMax), static, kmsg.ConfigTypeInt},
 		{"socket.request.max.bytes", strconv.Itoa(s.cfg.ProduceBytesMax), static, kmsg.ConfigTypeInt},
 		{"fetch.max.bytes", strconv.Itoa(s.cfg.FetchBytesMax), static, kmsg.ConfigTypeInt},

@@ -150,6 +150,14 @@ func (l *liveGroup) resume(now time.Time) {
 	l.group.resume(now)
 }
 
+// populated says whether somebody is in the group.
+func (l *liveGroup) populated() bool {
+	if l.consumer != nil {
+		return len(l.consumer.members) > 0
+	}
+	return len(l.group.members) > 0
+}
+
 // kept says whether the group has nobody in it, but is not forgotten yet.
 func (l *liveGroup) kept() bool {
 	return l.consumer != nil && len(l.consumer.members) == 0

@@ -2,6 +2,7 @@ package kafkawire
 
 import (
 	"context"
+	"time"
 
 	"queenmq/queen"
 )
@@ -54,6 +55,13 @@ type Engine interface {
 	Groups(ctx context.Context) ([]string, error)
 	// DeleteGroup deletes all positions of a group.
 	DeleteGroup(ctx context.Context, group string, under queen.Fence) error
+	// OldOffsets calls f for each group with a position that a Kafka client
+	// committed age ago or earlier.
+	OldOffsets(ctx context.Context, age time.Duration, f func(group string) error) error
+	// GroupsSeen notes that groups have, or just had, members.
+	GroupsSeen(ctx context.Context, groups []string, forget time.Duration) error
+	// ExpireOffsets deletes a group's old positions and says how many.
+	ExpireOffsets(ctx context.Context, group string, under queen.Fence, x queen.Expiry) (int, error)
 	// DeleteOffsets deletes positions; one error per partition.
 	DeleteOffsets(ctx context.Context, group string, under queen.Fence, refs []queen.PartitionRef) ([]error, error)
 }

@@ -1,6 +1,7 @@
 package kafkawire
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -23,7 +24,8 @@ type fake struct {
 
 	mu        sync.Mutex
 	groups    coordination
-	changed   chan struct{} // closed and replaced at every append
+	seen      map[string]time.Time // groups that had members
+	changed   chan struct{}        // closed and replaced at every append
 	queues    map[string]*fakeQueue
 	lastID    int64
 	version   int64
@@ -77,6 +79,7 @@ func newFake() *fake {
 			Brokers: []queen.Broker{{ID: 1, Host: "queen.test", Port: 9092}},
 		},
 		groups:  coordination{broker: 1, epoch: 1},
+		seen:    make(map[string]time.Time),
 		changed: make(chan struct{}),
 		queues:  make(map[string]*fakeQueue),
 		cursors: make(map[string]map[string]queen.Cursor),
@@ -545,6 +548,7 @@ func (f *fake) CommitOffsets(ctx context.Context, group string, under queen.Fenc
 			c.Err = queen.ErrMetadataTooLarge
 		default:
 			c.Partition.Queue = queen.QueueRef{Name: q.Name, TopicID: q.TopicID}
+			c.CommittedAt = time.Now()
 			f.cursors[group][fmt.Sprint(q.ID, "/", c.Partition.Number)] = *c
 		}
 	}
@@ -693,6 +697,42 @@ func (f *fake) DeleteGroup(ctx context.Context, group string, under queen.Fence)
 	}
 	delete(f.cursors, group)
 	return nil
+}
+
+func (f *fake) OldOffsets(ctx context.Context, age time.Duration, each func(string) error) error {
+	names, err := f.Groups(ctx)
+	for _, name := range names {
+		err = cmp.Or(err, each(name))
+	}
+	return err
+}
+
+func (f *fake) GroupsSeen(ctx context.Context, groups []string, forget time.Duration) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range groups {
+		f.seen[name] = time.Now()
+	}
+	return f.fail
+}
+
+func (f *fake) ExpireOffsets(ctx context.Context, group string, under queen.Fence, x queen.Expiry) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fenced(under) {
+		return 0, queen.ErrNotCoordinator
+	}
+	if seen, ok := f.seen[group]; ok && !x.Live && time.Since(seen) < x.Seen {
+		return 0, f.fail
+	}
+	n := 0
+	for key, c := range f.cursors[group] {
+		if time.Since(c.CommittedAt) >= x.Age && !(x.Live && slices.Contains(x.Topics, c.Partition.Queue.Name)) {
+			delete(f.cursors[group], key)
+			n++
+		}
+	}
+	return n, f.fail
 }
 
 func (f *fake) DeleteOffsets(ctx context.Context, group string, under queen.Fence, refs []queen.PartitionRef) ([]error, error) {

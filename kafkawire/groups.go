@@ -52,6 +52,9 @@ type GroupConfig struct {
 	// OffsetMetadataBytesMax bounds the text stored with an offset; a longer one
 	// is answered OFFSET_METADATA_TOO_LARGE; default 4,096.
 	OffsetMetadataBytesMax int
+	// OffsetsRetention is how long positions that Kafka clients committed are kept
+	// once nobody is in the group (Kafka: offsets.retention.minutes); default 7 days.
+	OffsetsRetention time.Duration
 }
 
 func (c GroupConfig) withDefaults() GroupConfig {
@@ -78,6 +81,7 @@ func (c GroupConfig) withDefaults() GroupConfig {
 	number(&c.RegexesMax, 100)
 	wait(&c.EmptyKeep, 10*time.Minute)
 	number(&c.OffsetMetadataBytesMax, 4096)
+	wait(&c.OffsetsRetention, 7*24*time.Hour)
 	return c
 }
 
@@ -101,6 +105,7 @@ func (c GroupConfig) validate() error {
 		{"RegexesMax", int64(c.RegexesMax), 1},
 		{"EmptyKeep", int64(c.EmptyKeep), 1},
 		{"OffsetMetadataBytesMax", int64(c.OffsetMetadataBytesMax), 1},
+		{"OffsetsRetention", int64(c.OffsetsRetention), int64(time.Second)},
 	} {
 		if f.v < f.low {
 			errs = append(errs, fmt.Errorf("kafkawire: Config.Groups.%s is %d, must be at least %d", f.name, f.v, f.low))
@@ -151,6 +156,9 @@ type groups struct {
 	alarms alarms
 	bytes  int // of all groups
 	kept   int // consumer groups that nobody is in
+	// active are the groups that had members since populated was asked; at most
+	// four times GroupsMax: one more is noted when it is asked again.
+	active map[string]struct{}
 }
 
 // liveGroup is a group with what its callers wait on.
@@ -179,7 +187,7 @@ func openGroups(ctx context.Context, cfg GroupConfig, coordinator func(string) q
 	s := &groups{
 		cfg: cfg, coordinator: coordinator,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
-		byName: map[string]*liveGroup{},
+		byName: map[string]*liveGroup{}, active: map[string]struct{}{},
 	}
 	ctx, s.stop = context.WithCancel(ctx)
 	go func() {
@@ -367,6 +375,9 @@ func (s *groups) settle(l *liveGroup) {
 	defer s.mu.Unlock()
 	if s.byName[l.name] != l { // forgotten meanwhile
 		return
+	}
+	if l.populated() && len(s.active) < 4*s.cfg.GroupsMax {
+		s.active[l.name] = struct{}{}
 	}
 	size := l.size()
 	s.bytes += size - l.bytes

@@ -144,7 +144,8 @@ func (c Config) validate() error {
 }
 
 // Server is the Kafka door. Its goroutines are one accept loop per Serve and
-// two loops per connection, and the clock of the groups; Shutdown waits for all
+// two loops per connection, the clock of the groups and what deletes their old
+// positions; Shutdown waits for all
 // of them.
 type Server struct {
 	cfg    Config // immutable after New
@@ -171,6 +172,7 @@ type Server struct {
 	conns     map[*conn]struct{}
 	perIP     map[string]int
 	running   sync.WaitGroup
+	expiry    sync.WaitGroup // of the goroutine that deletes old positions
 }
 
 // New makes a server. When ctx ends, everything ends at once; Shutdown is the
@@ -198,6 +200,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s.ctx, s.kill = context.WithCancel(ctx)
 	s.groups = openGroups(s.ctx, cfg.Groups, cfg.Engine.Coordinator)
+	s.expiry.Go(func() { s.expireOffsets(s.ctx) })
 	return s, nil
 }
 
@@ -314,6 +317,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.kill()
 	s.groups.close()
+	s.expiry.Wait()
 	return err
 }
 

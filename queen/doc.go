@@ -54,6 +54,6 @@
 //	hotlist.go     which partitions probably have something to claim; looker.go asks the database
 //	kv.go          keys and values; repeat.go: calls that carry an id
 //	brokers.go slots.go   this process among its peers, and its share of the consumer groups
-//	retention.go   bounded steps of forgetting
+//	retention.go expiry.go   bounded steps of forgetting
 //	names.go partitioner.go metrics.go
 package queen

@@ -26,6 +26,7 @@
 //	calls           call id → answer: what a repeated call is answered from, kept 900 s
 //	kv              (namespace, key) → value, version, expiry
 //	brokers         id, process, address, heartbeat
+//	group_activity  group → when members were last seen in it
 //	group_slots     slot → the process that coordinates its groups, and the epoch it does so in
 //	schema_version, schema_files   what Migrate applied
 //
@@ -40,7 +41,7 @@
 //  4. log_partitions, ascending id
 //  5. group_slots, ascending
 //  6. subscriptions, then cursors, ascending partition
-//  7. leaves: cluster, then brokers
+//  7. leaves: group_activity, cluster, then brokers
 //
 // Whoever takes a later lock does not wait for an earlier one; FOR UPDATE SKIP
 // LOCKED does not wait at all. Each function in schema/functions names its place.
@@ -54,6 +55,7 @@
 //	query/                          one statement per file: reads, and the calls of the functions
 //	catalog.go options.go           queues, partitions, what a queue is set to
 //	brokers.go slots.go             who lives, and who coordinates which groups
+//	expiry.go                       positions that nobody needs any more
 //	append.go uuid_array.go runs.go the write path
 //	read.go                         segments, marks, search by time and epoch
 //	claim.go ack.go cursors.go      positions and leases; lag.go: what groups owe

@@ -68,6 +68,7 @@ func (b *broker) openDoors(ctx context.Context, e *queen.Engine, kafkaListener, 
 		Groups: kafkawire.GroupConfig{
 			ConsumerHeartbeat: b.flags.KafkaGroupHeartbeat,
 			ConsumerSession:   b.flags.KafkaGroupSession,
+			OffsetsRetention:  b.flags.OffsetsRetention,
 		},
 	})
 	if err != nil {

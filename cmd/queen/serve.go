@@ -33,6 +33,8 @@ type serveCommand struct {
 	KafkaGroupHeartbeat time.Duration `env:"QUEEN_KAFKA_GROUP_HEARTBEAT" default:"5s" placeholder:"TIME" help:"How often members of groups of the new consumer protocol report (${default})."`
 	KafkaGroupSession   time.Duration `env:"QUEEN_KAFKA_GROUP_SESSION" default:"45s" placeholder:"TIME" help:"How long such a member may be silent before it is out (${default})."`
 
+	OffsetsRetention time.Duration `env:"QUEEN_OFFSETS_RETENTION" default:"168h" placeholder:"TIME" help:"How long positions that Kafka clients committed are kept once nobody is in their group (${default})."`
+
 	DedupCache   bool `env:"QUEEN_DEDUP_CACHE" default:"true" negatable:"" help:"Remember ids in memory, so that deduplication looks through less. Off, every verdict stays the same."`
 	DedupCacheMB int  `env:"QUEEN_DEDUP_CACHE_MB" name:"dedup-cache-mb" default:"512" placeholder:"N" help:"Memory for that, in MiB (${default})."`
 
@@ -54,6 +56,8 @@ func (c *serveCommand) Validate() error {
 	case c.KafkaGroupSession <= c.KafkaGroupHeartbeat || c.KafkaGroupSession > time.Hour:
 		return fmt.Errorf("--kafka-group-session is %s, must be more than --kafka-group-heartbeat, %s, and at most an hour",
 			c.KafkaGroupSession, c.KafkaGroupHeartbeat)
+	case c.OffsetsRetention < time.Second:
+		return fmt.Errorf("--offsets-retention is %s, must be at least 1s", c.OffsetsRetention)
 	case c.DedupCacheMB < 1 || c.DedupCacheMB > 1<<20:
 		return fmt.Errorf("--dedup-cache-mb is %d, must be 1 to %d", c.DedupCacheMB, 1<<20)
 	case c.DatabaseWait < 0:

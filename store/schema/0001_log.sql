@@ -343,3 +343,10 @@ CREATE TABLE group_slots (
     epoch bigint NOT NULL DEFAULT 0   -- how often it changed hands
 ) WITH (fillfactor = 50);
 INSERT INTO group_slots (slot) SELECT generate_series(0, 63);
+
+-- When a group's coordinator last knew members in it: positions that Kafka
+-- clients committed expire after that.
+CREATE TABLE group_activity (
+    group_name text COLLATE "C" PRIMARY KEY,
+    seen_at    timestamptz NOT NULL
+) WITH (fillfactor = 50);

@@ -7,8 +7,8 @@
 -- group coordinator has another epoch than p_slot_epoch by now; 0 asks for no epoch.
 --
 -- Locks: the slot, shared (place 5); the group's subscriptions in ascending queue,
--- its cursors in ascending partition (place 6). Indexes: group_slots_pkey,
--- cursors_group, cursors_pkey, subscriptions_group, log_partitions_pkey.
+-- its cursors in ascending partition (place 6), its activity (place 7).
+-- Indexes: group_slots_pkey, group_activity_pkey, cursors_group, cursors_pkey, subscriptions_group, log_partitions_pkey.
 CREATE FUNCTION cursors_delete_1(
     p_group         text,
     p_slot          integer,
@@ -54,6 +54,9 @@ BEGIN
     DELETE FROM retries r WHERE r.group_name = p_group AND r.partition_id = ANY (v_parts);
     DELETE FROM cursors c WHERE c.group_name = p_group AND c.partition_id = ANY (v_parts);
     GET DIAGNOSTICS v_n = ROW_COUNT;
+    IF p_partition IS NULL AND p_queue IS NULL THEN
+        DELETE FROM group_activity a WHERE a.group_name = p_group;
+    END IF;
     RETURN v_n + v_subs;
 END
 $$;
