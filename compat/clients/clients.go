@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"queenmq/compat/kafkanode"
 )
 
 // Client is one row of the matrix.
@@ -40,6 +42,12 @@ func Clients() []Client {
 		{Name: "confluent-python", prepare: python("confluent-python")},
 		{Name: "kafkajs", prepare: node("kafkajs")},
 		{Name: "queen-python", HTTP: true, prepare: python("queen-python")},
+		{Name: "java-3.9", prepare: java("java", "Matrix", "kafka.version=3.9.2")},
+		{Name: "java-4", prepare: java("java", "Matrix")},
+		{Name: "tools-3.9", prepare: withJars("tools", "kafka.version=3.9.2")},
+		{Name: "tools-4", prepare: withJars("tools")},
+		{Name: "streams", prepare: java("streams", "WordCount")},
+		{Name: "connect", prepare: withJars("connect")},
 	}
 }
 
@@ -57,6 +65,48 @@ func golang(folder string) func(context.Context, kit) ([]string, []string, error
 		cmd.Dir = filepath.Join(k.source, folder)
 		return []string{binary}, nil, run(cmd)
 	}
+}
+
+// java compiles the sources in a folder against the jars of its pom.xml.
+func java(folder, main string, properties ...string) func(context.Context, kit) ([]string, []string, error) {
+	return func(ctx context.Context, k kit) ([]string, []string, error) {
+		source := filepath.Join(k.source, folder)
+		jars, err := jarsOf(ctx, k, folder, properties...)
+		if err != nil {
+			return nil, nil, err
+		}
+		classes, err := os.MkdirTemp(k.work, folder)
+		if err != nil {
+			return nil, nil, err
+		}
+		cmd := exec.CommandContext(ctx, "javac", "-nowarn", "-d", classes, "-cp", jars,
+			"-sourcepath", source+":"+filepath.Join(k.source, "java"), filepath.Join(source, main+".java"))
+		if err := run(cmd); err != nil {
+			return nil, nil, err
+		}
+		return []string{"java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", classes + ":" + jars, main}, nil, nil
+	}
+}
+
+// withJars builds the module in a folder, which runs Java programs out of the jars of
+// the pom.xml beside it.
+func withJars(folder string, properties ...string) func(context.Context, kit) ([]string, []string, error) {
+	return func(ctx context.Context, k kit) ([]string, []string, error) {
+		argv, env, err := golang(folder)(ctx, k)
+		if err != nil {
+			return nil, nil, err
+		}
+		jars, err := jarsOf(ctx, k, folder, properties...)
+		return argv, append(env, "CLASSPATH="+jars), err
+	}
+}
+
+func jarsOf(ctx context.Context, k kit, folder string, properties ...string) (string, error) {
+	pom, err := os.ReadFile(filepath.Join(k.source, folder, "pom.xml"))
+	if err != nil {
+		return "", err
+	}
+	return kafkanode.JarsOf(ctx, pom, properties...)
 }
 
 // python runs main.py of a folder in an environment made of its requirements.txt.

@@ -39,7 +39,7 @@ func main() {
 	for _, c := range []kafka.Compression{kafka.Gzip, kafka.Snappy, kafka.Lz4, kafka.Zstd} {
 		all = append(all, steps.Step{Name: "codec-" + c.String(), Run: func(ctx context.Context) error { return p.codec(ctx, c) }})
 	}
-	steps.Main("github.com/segmentio/kafka-go", append(all,
+	steps.Main(steps.Version("github.com/segmentio/kafka-go"), append(all,
 		steps.Step{Name: "conn", Run: p.conn},
 		steps.Step{Name: "group-commit-resume", Run: p.resume},
 		steps.Step{Name: "rebalance", Run: p.rebalance},

@@ -36,7 +36,7 @@ func main() {
 	for _, c := range []sarama.CompressionCodec{sarama.CompressionGZIP, sarama.CompressionSnappy, sarama.CompressionLZ4, sarama.CompressionZSTD} {
 		all = append(all, steps.Step{Name: "codec-" + c.String(), Run: func(ctx context.Context) error { return p.codec(ctx, c) }})
 	}
-	steps.Main("github.com/IBM/sarama", append(all,
+	steps.Main(steps.Version("github.com/IBM/sarama"), append(all,
 		steps.Step{Name: "idempotent", Run: p.idempotent},
 		steps.Step{Name: "old-versions", Run: p.oldVersions},
 		steps.Step{Name: "group-commit-resume", Run: p.resume},

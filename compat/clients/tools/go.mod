@@ -1,0 +1,7 @@
+module console-tools
+
+go 1.26
+
+require steps v0.0.0
+
+replace steps => ../steps
