@@ -1,5 +1,0 @@
-package main
-
-import _ "github.com/twmb/franz-go"
-
-func main() {}
