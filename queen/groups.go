@@ -93,6 +93,31 @@ func (e *Engine) DeleteOffsets(ctx context.Context, group string, under Fence, r
 	return out, nil
 }
 
+// SetSubscription moves where a group begins in the partitions it has no position in:
+// with what is stored after a moment. Its positions stay. A group that is nowhere is
+// ErrUnknownGroup.
+func (e *Engine) SetSubscription(ctx context.Context, group string, at time.Time) error {
+	name, err := groupName(group)
+	if err != nil {
+		return err
+	}
+	queues, err := e.db.SetSubscription(ctx, name, at)
+	if err != nil {
+		return storeError("set subscription", err)
+	}
+	if len(queues) == 0 {
+		return fmt.Errorf("%w: %q", ErrUnknownGroup, group)
+	}
+	for _, queueName := range queues {
+		if q := e.catalog.cached(QueueRef{Name: queueName}); q != nil {
+			for _, p := range q.all() {
+				e.hotlist.moved(name, p)
+			}
+		}
+	}
+	return nil
+}
+
 // SeekTo says where a group goes. Exactly one of its fields is set.
 type SeekTo struct {
 	Start  bool      // to the log start: everything that is stored

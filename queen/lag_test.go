@@ -219,3 +219,29 @@ func TestGroupIsDeletedFromOneQueue(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestSubscriptionIsMoved(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, storetest.New(t))
+	pushTo(t, e, "q", "a", 2)
+	if got := popBatch(t, e, PopRequest{Queue: "q", Group: "g", Batch: 9, FromEnd: true}); len(got.Messages) != 0 {
+		t.Fatalf("%d messages from before the subscription", len(got.Messages))
+	}
+	if err := e.SetSubscription(t.Context(), "g", time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	got := popBatch(t, e, PopRequest{Queue: "q", Group: "g", Batch: 9, AutoAck: true})
+	if len(got.Messages) != 2 {
+		t.Fatalf("%d messages after the subscription was moved back, want 2", len(got.Messages))
+	}
+	// Now it has a position, which stays.
+	if err := e.SetSubscription(t.Context(), "g", time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := popBatch(t, e, PopRequest{Queue: "q", Group: "g", Batch: 9}); len(got.Messages) != 0 {
+		t.Errorf("%d messages again", len(got.Messages))
+	}
+	if err := e.SetSubscription(t.Context(), "nobody", time.Unix(0, 0)); !errors.Is(err, ErrUnknownGroup) {
+		t.Errorf("of nobody: %v", err)
+	}
+}

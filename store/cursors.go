@@ -23,6 +23,8 @@ var (
 	cursorsDeleteSQL string
 	//go:embed query/group_list.sql
 	groupListSQL string
+	//go:embed query/subscription_set.sql
+	subscriptionSetSQL string
 	//go:embed query/producer_id_new.sql
 	producerIDNewSQL string
 )
@@ -122,6 +124,13 @@ func (db *DB) deleteCursors(ctx context.Context, group string, under Fence, queu
 		return 0, fmt.Errorf("delete cursors of %q: %w", group, ErrFenced)
 	}
 	return n, nil
+}
+
+// SetSubscription moves where a group begins in the partitions it has no position in:
+// with what is stored after a moment. It returns the names of the queues that the
+// group is in, none where there is no such group.
+func (db *DB) SetSubscription(ctx context.Context, group string, at time.Time) ([]string, error) {
+	return writeRows(ctx, db, db.admin, "set subscription", pgx.RowTo[string], subscriptionSetSQL, group, at)
 }
 
 // NewProducerID returns an id that no producer was given before.

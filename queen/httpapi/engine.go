@@ -48,6 +48,8 @@ type Engine interface {
 	Seek(ctx context.Context, group, queue, partition string, to queen.SeekTo) ([]queen.Sought, error)
 	// DeleteGroupFrom deletes a group's positions in one queue, or all where it is empty.
 	DeleteGroupFrom(ctx context.Context, group, queue string, subscriptions bool) error
+	// SetSubscription moves where a group begins in partitions it has no position in.
+	SetSubscription(ctx context.Context, group string, at time.Time) error
 	// Offsets finds offsets by time.
 	Offsets(ctx context.Context, qs []queen.OffsetQuery) ([]queen.OffsetAnswer, error)
 	DeleteQueue(ctx context.Context, ref queen.QueueRef) (queen.Queue, error)

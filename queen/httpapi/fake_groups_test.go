@@ -240,3 +240,12 @@ func (f *fake) Offsets(_ context.Context, qs []queen.OffsetQuery) ([]queen.Offse
 	}
 	return out, f.down
 }
+
+func (f *fake) SetSubscription(_ context.Context, group string, _ time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.lags(&group, "")) == 0 {
+		return cmp2(f.down, queen.ErrUnknownGroup)
+	}
+	return f.down
+}

@@ -337,3 +337,47 @@ func timeOf(v string) (time.Time, error) {
 	}
 	return t, nil
 }
+
+// setSubscription serves POST /api/v1/consumer-groups/{group}/subscription
+// {"subscriptionTimestamp":"…"}: where the group begins in partitions that it has no
+// position in.
+func (s *Server) setSubscription(x *exchange) (answer, error) {
+	r, err := x.jsonBody()
+	if err != nil {
+		return answer{}, err
+	}
+	var at time.Time
+	seen := false
+	err = r.object(func(name []byte) error {
+		if string(name) != "subscriptionTimestamp" {
+			return unknownName(r)
+		}
+		if seen {
+			return repeated()
+		}
+		seen = true
+		v, err := r.str()
+		if err == nil {
+			at, err = timeOf(string(v))
+		}
+		return err
+	})
+	if err == nil {
+		err = r.end()
+	}
+	switch {
+	case err != nil:
+		return answer{}, err
+	case !seen:
+		return answer{}, badRequest("invalid_request", "subscriptionTimestamp is missing")
+	}
+	ctx, cancel := x.context()
+	defer cancel()
+	if err := s.engine.SetSubscription(ctx, x.names.group, at); err != nil {
+		return answer{}, err
+	}
+	b := []byte(`{"success":true,"consumerGroup":`)
+	b = appendGroup(b, x.names.group)
+	b = append(b, `,"subscriptionTimestamp":`...)
+	return ok(append(appendTime(b, at), '}')), nil
+}

@@ -79,6 +79,7 @@ var routes = []route{
 	{method: "GET", path: "/api/v1/consumer-groups/{group}", safe: true, handle: (*Server).describeGroup},
 	{method: "DELETE", path: "/api/v1/consumer-groups/{group}", query: ownQuery, handle: (*Server).deleteGroup},
 	{method: "DELETE", path: "/api/v1/consumer-groups/{group}/queues/{queue}", query: ownQuery, handle: (*Server).deleteGroup},
+	{method: "POST", path: "/api/v1/consumer-groups/{group}/subscription", body: smallBody, handle: (*Server).setSubscription},
 	{method: "POST", path: "/api/v1/consumer-groups/{group}/queues/{queue}/seek", body: smallBody, handle: (*Server).seekGroup},
 	{method: "GET", path: "/api/v1/openapi.json", safe: true, handle: (*Server).openapi},
 	{method: "GET", path: "/health", query: anyQuery, safe: true, handle: (*Server).health},
