@@ -18,7 +18,8 @@ const describedPartitionsMax = 2000
 // describeTopicPartitions answers DescribeTopicPartitions (75) v0: topics in the
 // order of their names, from the cursor on, as many partitions as the limit lets through,
 // and a cursor where there is more. No topics named means all. There are no
-// replicas to elect from, so eligible and last known leaders are null.
+// replicas to elect from, so eligible and last known leaders are empty, but never
+// null, which Java's admin client does not survive.
 func (c *conn) describeTopicPartitions(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.DescribeTopicPartitionsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeTopicPartitionsResponse)
@@ -47,7 +48,7 @@ func (c *conn) describeTopicPartitions(ctx context.Context, r *request) (kmsg.Re
 			break
 		}
 		t := kmsg.NewDescribeTopicPartitionsResponseTopic()
-		t.Topic, t.TopicID, t.AuthorizedOperations = &name, f.Queue.TopicID, topicOperations
+		t.Topic, t.TopicID, t.AuthorizedOperations, t.IsInternal = &name, f.Queue.TopicID, topicOperations, internalTopic(name)
 		switch {
 		case f.Err != nil:
 			t.ErrorCode = metadataCode(f.Err)
@@ -68,6 +69,7 @@ func (c *conn) describeTopicPartitions(ctx context.Context, r *request) (kmsg.Re
 				rp := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
 				rp.Partition, rp.LeaderID, rp.LeaderEpoch = p.Partition, p.Leader, p.LeaderEpoch
 				rp.Replicas, rp.ISR, rp.OfflineReplicas = p.Replicas, p.ISR, p.OfflineReplicas
+				rp.EligibleLeaderReplicas, rp.LastKnownELR = []int32{}, []int32{}
 				t.Partitions = append(t.Partitions, rp)
 			}
 		}

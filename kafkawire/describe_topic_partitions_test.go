@@ -30,7 +30,7 @@ func TestDescribeTopicPartitionsInPages(t *testing.T) {
 				got = append(got, fmt.Sprintf("%s!%d", *rt.Topic, rt.ErrorCode))
 			}
 			for _, p := range rt.Partitions {
-				if p.LeaderID != 1 || !slices.Equal(p.Replicas, []int32{1}) || !slices.Equal(p.ISR, []int32{1}) || p.EligibleLeaderReplicas != nil || rt.AuthorizedOperations != topicOperations {
+				if p.LeaderID != 1 || !slices.Equal(p.Replicas, []int32{1}) || !slices.Equal(p.ISR, []int32{1}) || p.EligibleLeaderReplicas == nil || p.LastKnownELR == nil || rt.AuthorizedOperations != topicOperations {
 					t.Errorf("%+v", p)
 				}
 				got = append(got, fmt.Sprintf("%s/%d", *rt.Topic, p.Partition))

@@ -115,14 +115,23 @@ func TestConsoleToolsWorkAgainstQueen(t *testing.T) {
 	if out := run("", "kafka-get-offsets", "--topic", "console"); out != fmt.Sprintf("console:0:%d\n", n) {
 		t.Errorf("offsets: %q", out)
 	}
-	half := func() string {
-		t.Helper()
-		return run("", "kafka-console-consumer", "--topic", "console", "--group", "console-readers", "--from-beginning",
-			"--max-messages", fmt.Sprint(n/2), "--timeout-ms", "60000",
-			"--formatter-property", "print.key=true", "--formatter-property", "print.headers=true")
+	for _, protocol := range []string{"classic", "consumer"} {
+		half := func() string {
+			t.Helper()
+			return run("", "kafka-console-consumer", "--topic", "console", "--group", "console-"+protocol, "--from-beginning",
+				"--max-messages", fmt.Sprint(n/2), "--timeout-ms", "60000", "--command-property", "group.protocol="+protocol,
+				"--formatter-property", "print.key=true", "--formatter-property", "print.headers=true")
+		}
+		if got := half() + half(); got != lines.String() {
+			t.Errorf("%s: %d bytes in, %d out through two members, one after the other", protocol, lines.Len(), len(got))
+		}
+		out := run("", "kafka-consumer-groups", "--describe", "--group", "console-"+protocol)
+		if want := fmt.Sprintf("%d", n); strings.Count(out, want) != 2 { // the position, and the end
+			t.Errorf("%s: positions are shown as %q", protocol, out)
+		}
 	}
-	if got := half() + half(); got != lines.String() {
-		t.Errorf("%d bytes in, %d out through two members, one after the other", lines.Len(), len(got))
+	if out := run("", "kafka-topics", "--describe", "--topic", "console"); !strings.Contains(out, "PartitionCount: 1") {
+		t.Errorf("described as %q", out)
 	}
 	run("", "kafka-topics", "--delete", "--topic", "console")
 	if out := run("", "kafka-topics", "--list"); strings.Contains("\n"+out, "\nconsole\n") {
