@@ -53,7 +53,7 @@ var libraries = map[string][]string{
 	"github.com/twmb/franz-go/pkg/kadm": {"compat", "cmd"},
 	"github.com/alecthomas/kong":        {"cmd"},
 	"github.com/anishathalye/porcupine": {"compat"},
-	"github.com/zeebo/xxh3":             {"dedup"},
+	"github.com/zeebo/xxh3":             {"dedup", "queen"}, // of ids; of groups, to slots
 	"pgregory.net/rapid":                {},
 	"go.uber.org/goleak":                {},
 	"testing":                           {"store/storetest"},
