@@ -50,6 +50,7 @@
 //	reader.go read.go tail.go waiters.go watch.go  reading
 //	offsets.go     offsets by time and epoch, committed positions
 //	groups.go lag.go  listing, moving and deleting groups; what they owe
+//	deadletter.go  what groups gave up on: listed, replayed, purged
 //	pop.go popper.go ack.go leases.go  leased batches
 //	hotlist.go     which partitions probably have something to claim; looker.go asks the database
 //	kv.go          keys and values; repeat.go: calls that carry an id

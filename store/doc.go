@@ -60,6 +60,7 @@
 //	read.go                         segments, marks, search by time and epoch
 //	claim.go ack.go cursors.go      positions and leases; lag.go: what groups owe
 //	kv.go                           keys and values
+//	deadletters.go                  messages that groups gave up on
 //	calls.go                        calls that take effect once
 //	compaction.go                   what is superseded, taken out of segments
 //	inspect.go                      sizes and producers, for who asks

@@ -19,6 +19,7 @@
 //	write.go      JSON text appended to a buffer
 //	message.go    a stored message as pop and fetch show it
 //	push_items.go the items of a push body → queen.Message, item by item
+//	lease.go dlq.go lease extension; dead letters and single messages
 //	push.go pop.go ack.go configure.go fetch.go queues.go health.go
 //	groups.go browse.go overview.go kv.go   the handlers
 //	openapi.go    the OpenAPI document, merged from openapi/*.json, one file per subject

@@ -24,6 +24,12 @@ type Engine interface {
 	Extend(ctx context.Context, lease uuid.UUID, by time.Duration) (queen.Extended, error)
 	// Ack answers one Acked per ack, in order.
 	Ack(ctx context.Context, acks []queen.Ack) []queen.Acked
+	// DeadLetters lists what groups gave up on, and says how many there are.
+	DeadLetters(ctx context.Context, q queen.DeadQuery) ([]queen.DeadLetter, int, error)
+	PurgeDeadLetters(ctx context.Context, q queen.DeadQuery) (int, error)
+	ReplayDeadLetters(ctx context.Context, q queen.DeadQuery) ([]queen.Replayed, error)
+	// FindMessage finds a message by its partition and its id, also among the dead letters.
+	FindMessage(ctx context.Context, partition int64, id []byte) (queue string, m queen.StoredMessage, dead *queen.DeadLetter, err error)
 	// KV applies operations on keys in one call, all or nothing.
 	KV(ctx context.Context, ops []queen.KVOp) (queen.KVAnswer, error)
 	// Fetch answers one Fetched per item, waiting as the request says.

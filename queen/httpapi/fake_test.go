@@ -32,6 +32,7 @@ type fake struct {
 	// What was asked last.
 	lastPop   queen.PopRequest
 	released  []uuid.UUID
+	dead      []queen.DeadLetter
 	lastAcks  []queen.Ack
 	lastFetch queen.FetchRequest
 	lastKV    []queen.KVOp
@@ -321,6 +322,13 @@ func (f *fake) ack(a queen.Ack) error {
 		done := a.Status == queen.AckCompleted || a.Status == queen.AckDead
 		if done {
 			p.cursors[a.Group] = at + 1
+		}
+		if a.Status == queen.AckDead {
+			for _, q := range f.queues {
+				if slices.ContainsFunc(q.parts, func(o *fakePartition) bool { return o == p }) {
+					f.bury(q.Name, &a, p.msgs[at])
+				}
+			}
 		}
 		if !done || at+1 == lease.upTo {
 			delete(p.leases, a.Group)

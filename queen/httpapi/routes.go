@@ -73,6 +73,12 @@ var routes = []route{
 	{method: "GET", path: "/api/v1/status/queues/{queue}", safe: true, handle: (*Server).queueStatus},
 	{method: "POST", path: "/api/v1/stats/refresh", body: optionalBody, handle: (*Server).refresh},
 	{method: "GET", path: "/api/v1/messages", query: ownQuery, safe: true, handle: (*Server).browse},
+	{method: "GET", path: "/api/v1/messages/{partition}/{message}", tail: true, safe: true, handle: (*Server).getMessage},
+	{method: "DELETE", path: "/api/v1/messages/{partition}/{message}", tail: true, handle: (*Server).deleteMessage},
+	{method: "POST", path: "/api/v1/messages/{partition}/{message}/retry", body: optionalBody, handle: (*Server).retryMessage},
+	{method: "GET", path: "/api/v1/dlq", query: ownQuery, safe: true, handle: (*Server).listDLQ},
+	{method: "DELETE", path: "/api/v1/dlq", query: ownQuery, handle: (*Server).purgeDLQ},
+	{method: "POST", path: "/api/v1/dlq/replay", body: smallBody, handle: (*Server).replayDLQ},
 	{method: "GET", path: "/api/v1/consumer-groups", safe: true, handle: (*Server).listGroups},
 	// Before {group}: a group of that name is listed, and cannot be asked for alone.
 	{method: "GET", path: "/api/v1/consumer-groups/lagging", query: ownQuery, safe: true, handle: (*Server).lagging},
@@ -100,7 +106,7 @@ var paths = func() [][]string {
 }()
 
 // names are the variables of a path, unescaped.
-type names struct{ queue, partition, group, lease, ns, key string }
+type names struct{ queue, partition, group, lease, message, ns, key string }
 
 // match finds the row of a request. Where the path is known and the method is
 // not, the problem names the methods that are.
@@ -186,6 +192,8 @@ func match1(pattern, segments []string, tail bool) (n names, ok bool, err error)
 			n.group = groupOf(v)
 		case "{partition}":
 			n.partition = v
+		case "{message}":
+			n.message = v
 		case "{lease}":
 			n.lease = v
 		case "{ns}":
