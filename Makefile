@@ -145,6 +145,11 @@ chaos: ## faults under load, then counting, over three seeds (CHAOS_TIME=10m CHA
 	@.ci/need postgresql
 	CHAOS_TIME=$(CHAOS_TIME) CHAOS_SEED=$(CHAOS_SEED) $(GO) test -count=1 -v -timeout 24h -run '^TestNothingIsLostOrDoubledUnderFaults$$' ./compat/chaos
 
+.PHONY: scale-kafka
+scale-kafka: ## 10,000 topics, 10,000 partitions of one, and 1,000 idle consumers, to what is promised
+	@.ci/need postgresql
+	COMPAT_SCALE=1 $(GO) test -count=1 -v -timeout 30m -run '^TestScale$$' ./compat
+
 .PHONY: mutants
 mutants: ## known mistakes put into the product one by one: each must be caught by its test
 	@.ci/need postgresql

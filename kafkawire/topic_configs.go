@@ -32,7 +32,8 @@ type topicConfig struct {
 	among []string
 	some  bool
 
-	// set puts a checked value into a patch, get reads it back: it is enforced.
+	// set puts a checked value into a patch, get reads it back: it is enforced. (A
+	// few without them are enforced from QueueOptions.Configs, by name.)
 	set func(p *queen.OptionsPatch, v string)
 	get func(o *queen.QueueOptions) string
 	// only is the one value that is true here; others are refused.
@@ -95,6 +96,11 @@ var topicConfigs = []topicConfig{
 		doc: "How long a record may wait to be compacted, whatever the ratio of dirty bytes.",
 		set: func(p *queen.OptionsPatch, v string) { p.CompactionLagMaxMs = number[int64](v) },
 		get: func(o *queen.QueueOptions) string { return strconv.FormatInt(o.CompactionLagMaxMs, 10) },
+	},
+	{
+		name: "max.decompressed.message.bytes", kind: kmsg.ConfigTypeInt, def: strconv.Itoa(queen.DecompressedBytesMax), broker: "max.decompressed.message.bytes",
+		least: 1, most: queen.DecompressedBytesMax,
+		doc: "The most that the records of a batch may take after decompression.",
 	},
 	{
 		name: "max.message.bytes", kind: kmsg.ConfigTypeInt, def: "1048588", broker: "message.max.bytes", most: math.MaxInt32,

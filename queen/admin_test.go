@@ -197,3 +197,47 @@ func TestQueueLabelsAreOptions(t *testing.T) {
 		}
 	}
 }
+
+// The list of all queues is kept, and never older than what was answered before.
+func TestAllQueuesIsAsNewAsTheDatabase(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	a, b := openEngine(t, db), openEngine(t, storetest.Open(t, db))
+	names := func(e *Engine) (out []string) {
+		t.Helper()
+		all, err := e.AllQueues(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range all {
+			out = append(out, fmt.Sprint(q.Name, q.Partitions, q.Options.RetentionMs))
+		}
+		return out
+	}
+	check := func(want ...string) {
+		t.Helper()
+		for i, e := range []*Engine{a, b, a} {
+			if got := names(e); !slices.Equal(got, want) {
+				t.Errorf("broker %d lists %v, want %v", i, got, want)
+			}
+		}
+	}
+	check()
+	createTopic(t, a, "t", 1)
+	check("t1604800000")
+	if _, err := b.AddPartitions(t.Context(), "t", 2, false); err != nil {
+		t.Fatal(err)
+	}
+	check("t2604800000")
+	pushOne(t, b, "q", "")
+	check("q1-1", "t2604800000")
+	ms := int64(5)
+	if _, err := a.Configure(t.Context(), "q", OptionsPatch{Merge: true, RetentionMs: &ms}); err != nil {
+		t.Fatal(err)
+	}
+	check("q15", "t2604800000")
+	if _, err := b.DeleteQueue(t.Context(), QueueRef{Name: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	check("q15")
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -184,9 +185,17 @@ func (e *Engine) copyBatch(sent []byte, info *batchInfo, o *QueueOptions) ([]byt
 	return batch, nil
 }
 
+// DecompressedBytesMax is the default of Config.DecompressedBytesMax, and the most
+// that a queue can be set to by max.decompressed.message.bytes.
+const DecompressedBytesMax = 64 << 20
+
 func (e *Engine) batchLimits(p *partition) batchLimits {
-	return batchLimits{
-		BatchBytesMax:        p.queue.describe().Options.MaxMessageBytes,
-		DecompressedBytesMax: e.cfg.DecompressedBytesMax,
+	o := p.queue.describe().Options
+	l := batchLimits{BatchBytesMax: o.MaxMessageBytes, DecompressedBytesMax: e.cfg.DecompressedBytesMax}
+	if text, ok := o.Configs["max.decompressed.message.bytes"]; ok {
+		if n, err := strconv.Atoi(text); err == nil {
+			l.DecompressedBytesMax = min(l.DecompressedBytesMax, n)
+		}
 	}
+	return l
 }

@@ -660,8 +660,20 @@ func TestTopicsStoreBatchesInTheirOwnCodec(t *testing.T) {
 			}
 		}
 	}
-	// The limit holds for what is stored, too.
+	// What a batch decompresses to has a limit of its own.
 	o := TopicOptions()
+	o.Configs = map[string]string{"max.decompressed.message.bytes": "10000"}
+	if _, err := e.CreateQueue(t.Context(), NewQueue{Name: "flat", Partitions: 1, Options: o}); err != nil {
+		t.Fatal(err)
+	}
+	for size, want := range map[int]error{9_000: nil, 11_000: ErrTooLarge} {
+		batch := pairsBatch(t, codecGzip, pair{"a", strings.Repeat("x", size)})
+		if _, err := e.Append(t.Context(), []AppendItem{{Partition: at("flat", 0), Batch: batch}})[0].Result(t.Context()); !errors.Is(err, want) {
+			t.Errorf("%d bytes where 10,000 are allowed after decompression: %v, want %v", size, err, want)
+		}
+	}
+	// The limit holds for what is stored, too.
+	o = TopicOptions()
 	o.Compression, o.MaxMessageBytes = "uncompressed", 10_000
 	if _, err := e.CreateQueue(t.Context(), NewQueue{Name: "small", Partitions: 1, Options: o}); err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@
 //	queue.go       the types of queues; queues.go: creating, configuring, deleting them
 //	catalog.go     queues and partitions by name; partition.go: what is remembered of one
 //	append.go push.go writer.go flight.go settle.go budget.go runs.go   writing
-//	batch.go record.go native.go compression.go  record batches
+//	batch.go record.go native.go compression.go recompression.go record_rules.go  record batches
 //	segment.go id.go producer.go                 the stored format, message ids, the sequence rule
 //	reader.go read.go tail.go waiters.go watch.go  reading
 //	offsets.go     offsets by time and epoch, committed positions
@@ -56,5 +56,7 @@
 //	kv.go          keys and values; repeat.go: calls that carry an id
 //	brokers.go slots.go   this process among its peers, and its share of the consumer groups
 //	retention.go expiry.go   bounded steps of forgetting
+//	compaction.go compact.go latest.go  superseded messages go
+//	inspect.go     sizes and producers, for who asks
 //	names.go partitioner.go metrics.go
 package queen

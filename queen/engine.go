@@ -72,7 +72,7 @@ func (c Config) withDefaults() Config {
 	def(&c.BundleBytesMax, 1<<20)
 	def(&c.SegmentBytesMax, 1<<20)
 	def(&c.PendingBytesMax, 128<<20)
-	def(&c.DecompressedBytesMax, 64<<20)
+	def(&c.DecompressedBytesMax, DecompressedBytesMax)
 	def(&c.ReadBytesMax, 64<<20)
 	def(&c.WaitersMax, 1_000_000)
 	def(&c.CatalogPartitionsMax, 200_000)
@@ -135,6 +135,7 @@ type Engine struct {
 	cache       *dedup.Cache
 	incarnation incarnation
 	compactions atomic.Pointer[map[int64]compactedTo] // of the last round, by partition
+	listed      atomic.Pointer[queueList]             // the last list of all queues
 
 	stopping chan struct{} // closed by Interrupt
 	stopOnce sync.Once

@@ -30,8 +30,24 @@ func (e *Engine) Queues(ctx context.Context, refs []QueueRef) ([]QueueAnswer, er
 // one number is larger than another says nothing.
 func (e *Engine) CatalogVersion() int64 { return e.catalog.seen.Load() }
 
-// AllQueues lists every queue, ordered by name.
+// queueList is every queue as of a catalog version of an incarnation.
+type queueList struct {
+	epoch   int32
+	version int64
+	queues  []Queue
+}
+
+// AllQueues lists every queue, ordered by name; the list is not to be changed. The
+// database says whether the one made last still holds.
 func (e *Engine) AllQueues(ctx context.Context) ([]Queue, error) {
+	epoch := e.db.Incarnation().Epoch
+	version, err := e.db.CatalogVersion(ctx) // first: the list is then at least as new
+	if err != nil {
+		return nil, storeError("list queues", err)
+	}
+	if l := e.listed.Load(); l != nil && l.epoch == epoch && l.version == version {
+		return l.queues, nil
+	}
 	rows, err := e.db.AllQueues(ctx)
 	if err != nil {
 		return nil, storeError("list queues", err)
@@ -40,6 +56,7 @@ func (e *Engine) AllQueues(ctx context.Context) ([]Queue, error) {
 	for i, r := range rows {
 		out[i] = describeRow(r)
 	}
+	e.listed.Store(&queueList{epoch: epoch, version: version, queues: out})
 	return out, nil
 }
 
