@@ -210,7 +210,7 @@ func TestAllQueuesIsAsNewAsTheDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, q := range all {
-			out = append(out, fmt.Sprint(q.Name, q.Partitions, q.Options.RetentionMs))
+			out = append(out, fmt.Sprintf("%s %d %d", q.Name, q.Partitions, q.Options.RetentionMs))
 		}
 		return out
 	}
@@ -224,20 +224,20 @@ func TestAllQueuesIsAsNewAsTheDatabase(t *testing.T) {
 	}
 	check()
 	createTopic(t, a, "t", 1)
-	check("t1604800000")
+	check("t 1 604800000")
 	if _, err := b.AddPartitions(t.Context(), "t", 2, false); err != nil {
 		t.Fatal(err)
 	}
-	check("t2604800000")
+	check("t 2 604800000")
 	pushOne(t, b, "q", "")
-	check("q1-1", "t2604800000")
+	check("q 1 -1", "t 2 604800000")
 	ms := int64(5)
 	if _, err := a.Configure(t.Context(), "q", OptionsPatch{Merge: true, RetentionMs: &ms}); err != nil {
 		t.Fatal(err)
 	}
-	check("q15", "t2604800000")
+	check("q 1 5", "t 2 604800000")
 	if _, err := b.DeleteQueue(t.Context(), QueueRef{Name: "t"}); err != nil {
 		t.Fatal(err)
 	}
-	check("q15")
+	check("q 1 5")
 }
