@@ -3,10 +3,15 @@ package httpapi
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -120,6 +125,112 @@ func FuzzRoutes(f *testing.F) {
 			t.Fatalf("%q: no request id", line)
 		}
 	})
+}
+
+// FuzzBodies: whatever is sent to a route that takes a body, the answer is JSON and
+// never a 500; what is no JSON by the standard library is a 4xx that says where, and
+// changes nothing.
+func FuzzBodies(f *testing.F) {
+	var taking []route
+	for _, r := range routes {
+		if r.body != noBody {
+			taking = append(taking, r)
+		}
+	}
+	slices.SortFunc(taking, func(a, b route) int { return cmp.Compare(a.method+a.path, b.method+b.path) })
+	for i, r := range taking {
+		for _, body := range hostile {
+			f.Add(uint8(i), []byte(body))
+		}
+		for _, x := range goldenExchanges(f) {
+			u, err := url.Parse(x.target)
+			if err != nil {
+				f.Fatal(err)
+			}
+			if row, _, p := match(x.method, u.EscapedPath()); p == nil && row.method == r.method && row.path == r.path && x.body != "" {
+				f.Add(uint8(i), []byte(x.body))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
+		r := taking[int(which)%len(taking)]
+		if len(body) == 0 && r.body == optionalBody {
+			return
+		}
+		s, e := newTestServer(Config{})
+		w := do(s, r.method, concrete(r.path), string(body)+" ")
+		if w.Code >= 500 || w.Code < 200 {
+			t.Fatalf("%s %s %q: %d %s", r.method, r.path, body, w.Code, w.Body)
+		}
+		if !json.Valid(w.Body.Bytes()) || !utf8.Valid(w.Body.Bytes()) {
+			t.Fatalf("%s %s %q: answered %q", r.method, r.path, body, w.Body)
+		}
+		if json.Valid(body) && utf8.Valid(body) {
+			return
+		}
+		if w.Code != 400 && w.Code != 413 || !strings.Contains(w.Body.String(), `"error":`) {
+			t.Fatalf("%s %s %q is no JSON: %d %s", r.method, r.path, body, w.Code, w.Body)
+		}
+		if len(e.queues) > 0 {
+			t.Fatalf("%s %s %q is no JSON, but made a queue", r.method, r.path, body)
+		}
+	})
+}
+
+// hostile are bodies that no route takes.
+var hostile = []string{
+	" ", "x", "{", "[", `"`, "nul", "01", "1e", "{}x", "{,}", `{"a"}`, `{"a":}`, "{\"a\":\"\xff\"}", "{\"\xff\":1}", "\xef\xbb\xbf{}", "{\"a\":\"\x00\"}",
+	strings.Repeat("[", 5000), strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000), `{"a":1,"a":1}`, `{"nosuch":1}`, "5", `"text"`, "null",
+}
+
+// TestEveryBodyIsReadStrictly: each of them is a 400 everywhere, with what is wrong
+// and where; and so is every described member that is given twice.
+func TestEveryBodyIsReadStrictly(t *testing.T) {
+	t.Parallel()
+	d := readDocument(t)
+	for _, r := range routes {
+		if r.body == noBody {
+			continue
+		}
+		f := func(body string) {
+			t.Helper()
+			s, _ := newTestServer(Config{})
+			w := do(s, r.method, concrete(r.path), body)
+			var a struct{ Error, Code string }
+			if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || w.Code != 400 || a.Error == "" || a.Code == "" {
+				t.Errorf("%s %s %.40q: %d %s", r.method, r.path, body, w.Code, w.Body)
+			}
+			if where, _, says := strings.Cut(a.Error, ": "); !says && !strings.Contains(where, "at byte ") && !strings.Contains(where, "missing") && !strings.Contains(where, "exactly one of") {
+				t.Errorf("%s %s %.40q: %q does not say where", r.method, r.path, body, a.Error)
+			}
+		}
+		for _, body := range hostile {
+			f(body)
+		}
+		schema := d.at(d.operation(r.method, r.path), "requestBody", "content", "application/json", "schema")
+		d.eachMember(schema, "%s", 0, func(body, name string) {
+			member := `"` + name + `":[[]]`
+			f(strings.Replace(body, member, `"`+name+`":null,"`+name+`":null`, 1))
+		})
+	}
+}
+
+// goldenExchanges are those of all files.
+func goldenExchanges(t testing.TB) []goldenExchange {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.http")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []goldenExchange
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, parseExchanges(t, string(text))...)
+	}
+	return all
 }
 
 func readRequest(line, body string) (*http.Request, error) {

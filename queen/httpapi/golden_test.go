@@ -83,7 +83,7 @@ type goldenExchange struct {
 	want                 string
 }
 
-func parseExchanges(t *testing.T, text string) []goldenExchange {
+func parseExchanges(t testing.TB, text string) []goldenExchange {
 	t.Helper()
 	var all []goldenExchange
 	asking := false
