@@ -11,7 +11,11 @@ package dedup
 // The zero value is ready. A Firsts is not safe for concurrent use.
 type Firsts struct {
 	leaders map[requestKey]int
+	size    int
 }
+
+// Expect makes room for n messages, before the first.
+func (f *Firsts) Expect(n int) { f.size = n }
 
 type requestKey struct{ queue, partition, id string }
 
@@ -26,7 +30,7 @@ func (f *Firsts) Lead(queue, partition string, id []byte, i int) (leader int, fo
 		return leader, true
 	}
 	if f.leaders == nil {
-		f.leaders = make(map[requestKey]int)
+		f.leaders = make(map[requestKey]int, f.size)
 	}
 	f.leaders[requestKey{queue, partition, string(id)}] = i
 	return i, false

@@ -17,10 +17,14 @@ import (
 // look-up touches some tens of filters, and what expires last with a large
 // filter is a sixteenth of the whole.
 const (
-	groupBlocks   = 16
-	groupIDs      = groupBlocks * blockIDsMax
-	filtersPerAll = 16 // a filter grows to this part of a partition
-	mergesQueued  = 1024
+	groupBlocks = 16
+	groupIDs    = groupBlocks * blockIDsMax
+	// A filter grows to this part of a partition: while memory is plenty to a
+	// larger one, because a look-up asks every filter, and blocks wait for theirs at
+	// three times its size.
+	filtersPerAll   = 16
+	filtersPerAllIf = 4 // while the budget is used to a quarter at most
+	mergesQueued    = 1024
 )
 
 // group is a run of blocks under a filter that says which of them to look into.
@@ -70,12 +74,20 @@ type plan struct {
 }
 
 // target is how many ids the next filter of a memory should cover.
-func (m *memory) target(filterIDsMax int) int64 {
+func (m *memory) target(filters int64, filterIDsMax int) int64 {
 	target := int64(groupIDs)
-	for 2*target <= min(m.ids/filtersPerAll, int64(filterIDsMax)) {
+	for 2*target <= min(m.ids/filters, int64(filterIDsMax)) {
 		target *= 2
 	}
 	return target
+}
+
+func (c *Cache) target(m *memory) int64 {
+	filters := int64(filtersPerAll)
+	if c.bytes.Load() <= c.cfg.BytesMax/4 {
+		filters = filtersPerAllIf
+	}
+	return m.target(filters, c.cfg.FilterIDsMax)
 }
 
 // next plans a merge, or returns false. alone: nobody looks the memory up yet,
@@ -194,7 +206,7 @@ func (c *Cache) mergeOne(ctx context.Context, b *builder, e *entry) bool {
 		e.mu.Unlock()
 		return false
 	}
-	p, ok := m.next(m.target(c.cfg.FilterIDsMax), false)
+	p, ok := m.next(c.target(m), false)
 	e.mu.Unlock()
 	if !ok {
 		return false
@@ -236,7 +248,7 @@ func (c *Cache) build(ctx context.Context, b *builder, p plan) *filter {
 // mergeAlone merges what is being read and not yet looked up.
 func (c *Cache) mergeAlone(ctx context.Context, b *builder, m *memory) {
 	for len(m.blocks) >= groupBlocks {
-		p, ok := m.next(m.target(c.cfg.FilterIDsMax), true)
+		p, ok := m.next(c.target(m), true)
 		if !ok {
 			return
 		}

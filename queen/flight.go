@@ -2,6 +2,7 @@ package queen
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"queenmq/dedup"
@@ -265,10 +266,24 @@ func (l *layout) batch(e *entry, decompressedMax int) error {
 	return nil
 }
 
+// segmentFirsts keeps tables of usual size: making one anew for each flush cost
+// as much as filling it.
+var segmentFirsts = sync.Pool{New: func() any { return new(dedup.SegmentFirsts) }}
+
+const pooledFirstsMax = 4096
+
 // foldRepeats makes followers of ids that occur earlier in the same segment.
 func foldRepeats(entries []*entry) {
-	var firsts dedup.SegmentFirsts
-	var all []*pushItem
+	firsts := segmentFirsts.Get().(*dedup.SegmentFirsts)
+	n := 0
+	for _, e := range entries {
+		n += len(e.items)
+	}
+	if n <= pooledFirstsMax {
+		defer segmentFirsts.Put(firsts)
+		defer firsts.Reset()
+	}
+	all := make([]*pushItem, 0, n)
 	for _, e := range entries {
 		for _, it := range e.items {
 			it.leader = nil

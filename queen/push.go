@@ -47,6 +47,7 @@ func (e *Engine) Push(ctx context.Context, msgs []Message) []Pushed {
 	pu := &push{done: make(chan struct{})}
 	pu.open.Store(1) // ours, until all are enqueued
 	var firsts dedup.Firsts
+	firsts.Expect(len(msgs))
 	type target struct {
 		p     *partition
 		items []*pushItem
