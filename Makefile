@@ -12,6 +12,9 @@ BASE     ?= main
 COUNT    ?= 10
 BENCH    ?= .
 CHAOS_TIME ?= 10m
+WORKERS_TIME ?= 3m
+PARKED ?= 1000
+SNAPSHOT_TIME ?= 5m
 CHAOS_SEED ?=
 # Packages whose tests need no database.
 SHORT    := ./cmd ./dedup/... ./kafkawire/... ./queen/httpapi/...
@@ -139,6 +142,21 @@ kgo: ## franz-go's own tests against us; compat/expect/kgo.txt lists what does n
 dedup-size: ## deduplication with ten million ids, 100,000 partitions, twice the budget (minutes)
 	@.ci/need postgresql
 	$(GO) test -count=1 -timeout 60m -tags size -v -run 'TenMillion|TwiceTheBudget|HundredThousand' ./compat
+
+.PHONY: workers
+workers: ## a fleet of workers that die, sleep and lose brokers finishes 1,000 partitions in order (WORKERS_TIME=3m)
+	@.ci/need postgresql
+	WORKERS_TIME=$(WORKERS_TIME) $(GO) test -count=1 -v -timeout 1h -run '^TestWorkersFinishEveryMessageInOrder$$' ./compat
+
+.PHONY: parked
+parked: ## what 1,000 parked long polls cost (PARKED=1000)
+	@.ci/need postgresql
+	PARKED=$(PARKED) $(GO) test -count=1 -v -timeout 1h -run '^TestParkedPollsHoldNothingOfTheDatabase$$' ./compat
+
+.PHONY: snapshot
+snapshot: ## pushes, pops and acks beside a forgotten transaction (SNAPSHOT_TIME=5m)
+	@.ci/need postgresql
+	SNAPSHOT_TIME=$(SNAPSHOT_TIME) $(GO) test -count=1 -v -timeout 1h -run '^TestAnOpenSnapshotDoesNotSlowPops$$' ./compat
 
 .PHONY: chaos
 chaos: ## faults under load, then counting, over three seeds (CHAOS_TIME=10m CHAOS_SEED=1,2,3)

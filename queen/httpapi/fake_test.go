@@ -30,13 +30,15 @@ type fake struct {
 	waits  chan struct{} // told of each pop that begins to wait
 
 	// What was asked last.
-	lastPop   queen.PopRequest
-	released  []uuid.UUID
-	dead      []queen.DeadLetter
-	lastAcks  []queen.Ack
-	lastFetch queen.FetchRequest
-	lastKV    []queen.KVOp
-	lastSeek  queen.SeekTo
+	lastPop  queen.PopRequest
+	released []uuid.UUID
+	// beforeAnswer is called when a pop has something to give.
+	beforeAnswer func()
+	dead         []queen.DeadLetter
+	lastAcks     []queen.Ack
+	lastFetch    queen.FetchRequest
+	lastKV       []queen.KVOp
+	lastSeek     queen.SeekTo
 }
 
 type fakeQueue struct {
@@ -179,6 +181,9 @@ func (f *fake) Pop(ctx context.Context, r queen.PopRequest) ([]queen.Popped, err
 		changed := f.changed
 		f.mu.Unlock()
 		if err != nil || len(got) > 0 || r.Wait == 0 {
+			if f.beforeAnswer != nil {
+				f.beforeAnswer()
+			}
 			return got, err
 		}
 		select {
