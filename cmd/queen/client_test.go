@@ -169,6 +169,14 @@ func TestCommandLineAgainstABroker(t *testing.T) {
 	f(1, "took no effect", got, "ack")
 	f(1, "queen pop -o json", "nonsense", "ack")
 
+	dead := f(0, `"data":{"a":1}`, "", "pop", "orders", "-g", "g", "-p", "p")
+	f(0, `"success":true`, dead, "ack", "--status", "dlq", "--reason", "poison \x1b")
+	f(0, `poison \x1b`, "", "dlq", "list", "orders", "-g", "g", "-o", "table")
+	f(0, `"total":0`, "", "dlq", "list", "orders", "-g", "other")
+	f(0, "1 replayed", "", "dlq", "replay", "orders", "-o", "table")
+	f(0, `"deleted":0`, "", "dlq", "purge", "orders", "--yes")
+	f(2, "--yes", "", "dlq", "purge", "orders")
+
 	f(0, "2 in all", "", "queue", "depth", "orders", "-g", "g", "-o", "table")
 	f(0, "dedupWindowSeconds", "", "queue", "set", "orders", "dedupWindowSeconds=60", "-o", "table")
 	f(0, `"dedupWindowSeconds":60`, "", "queue", "set", "orders", "retentionSeconds=3600")

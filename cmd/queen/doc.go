@@ -14,6 +14,6 @@
 //	migrate.go   queen migrate
 //	client.go    the HTTP client of the commands below: flags, one call, errors with their fix
 //	show.go      tables for people, JSON for programs; nothing a terminal would obey
-//	push.go pop.go ack.go queue.go group.go kv.go   those commands
+//	push.go pop.go ack.go queue.go group.go dlq.go kv.go   those commands
 //	version.go   queen version
 package main

@@ -32,6 +32,7 @@ type commandLine struct {
 	Ack   ackCommand    `cmd:"" help:"Say what became of popped messages."`
 	Queue queueCommands `cmd:"" help:"Queues: list, look at, configure, delete."`
 	Group groupCommands `cmd:"" help:"Consumer groups: list, look at, move, delete."`
+	DLQ   dlqCommands   `cmd:"" name:"dlq" help:"Dead letters: list, replay, purge."`
 	KV    kvCommands    `cmd:"" name:"kv" help:"Keys and values."`
 }
 
