@@ -208,3 +208,44 @@ func TestLogStartIsRaisedUnderTheLock(t *testing.T) {
 		t.Errorf("the log starts at %d, want 3", start)
 	}
 }
+
+// TestRetentionByConsumptionWaitsForAllItsGroups, and for no other.
+func TestRetentionByConsumptionWaitsForAllItsGroups(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 0, 1)
+	for i := range 5 {
+		l.append(l.db, l.segment(0, 0, 2*i, 2*i+1)) // two offsets in each
+	}
+	f := func(what string, want int64) {
+		t.Helper()
+		rows, err := l.db.RetentionDue(t.Context(), 0, 10, 100, 900)
+		if err != nil || len(rows) != 1 || rows[0].LogStart != want {
+			t.Errorf("%s: %+v, %v; want the log to start at %d", what, rows, err, want)
+		}
+	}
+	commit := func(group string, offset int64) {
+		t.Helper()
+		if _, err := l.db.CommitCursors(t.Context(), group, store.Fence{}, []store.CursorRow{{Partition: l.parts[0], Offset: offset}}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit("reader", 10)
+	f("no group decides", -1)
+	l.exec(`UPDATE queues SET retention_groups = '{a,b}'`)
+	f("neither has a position", -1)
+	commit("a", 5)
+	f("one has none", -1)
+	commit("b", 7)
+	f("the slower one is inside a segment", 4)
+	if _, err := l.db.RaiseLogStart(t.Context(), l.parts[0], 4); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := l.db.PurgeSegments(t.Context(), l.parts[0], 10); err != nil || n != 2 {
+		t.Fatalf("%d segments purged, %v", n, err)
+	}
+	f("nothing more", -1)
+	commit("a", 10)
+	f("the other one decides now", 6)
+	commit("b", 10)
+	f("all is completed", 10)
+}

@@ -5,8 +5,10 @@
 -- takes all; but its partitions count among those looked at.
 -- One probe per partition of each key, and some 20 where a size is exceeded;
 -- created_at rises with the offset.
--- $4: the least age of the sidecar in seconds. Index: log_segments_pkey, log_txns_pkey.
-SELECT p.id, GREATEST(s.next_start, b.next_start), t.old
+-- $4: the least age of the sidecar in seconds. Index: log_segments_pkey, log_txns_pkey, cursors_pkey.
+-- By consumption, the segments go that all retention_groups have completed; one
+-- that has no position keeps all.
+SELECT p.id, GREATEST(s.next_start, b.next_start, d.next_start), t.old
   FROM (SELECT l.id, l.queue_id, l.start_offset FROM log_partitions l WHERE l.id > $1 ORDER BY l.id LIMIT $2) p
   LEFT JOIN queues q ON q.id = p.queue_id AND q.deleted_at IS NULL
   LEFT JOIN LATERAL (
@@ -19,6 +21,16 @@ SELECT p.id, GREATEST(s.next_start, b.next_start), t.old
        ) s ON q.id IS NOT NULL
   LEFT JOIN LATERAL (SELECT retained_from_1(p.id, q.retention_bytes) AS next_start) b
        ON q.cleanup_delete AND q.retention_bytes >= 0
+  LEFT JOIN LATERAL (
+        SELECT x.end_offset + 1 AS next_start
+          FROM (SELECT min(COALESCE(c.next_offset, 0)) AS position
+                  FROM unnest(q.retention_groups) r(name)
+                  LEFT JOIN LATERAL (SELECT y.next_offset FROM cursors y
+                                      WHERE y.partition_id = p.id AND y.group_name = r.name LIMIT 1) c ON true) m
+         CROSS JOIN LATERAL (SELECT g.end_offset FROM log_segments g
+                              WHERE g.partition_id = p.id AND g.end_offset < m.position
+                              ORDER BY g.end_offset DESC LIMIT 1) x
+       ) d ON q.retention_groups <> '{}'
   LEFT JOIN LATERAL (
         SELECT count(*) = 2 AND min(x.created_at) < clock_timestamp()
                - make_interval(secs => GREATEST(q.dedup_window_seconds, q.completed_retention_seconds, $4)) AS old
