@@ -60,6 +60,12 @@ var mutants = []struct {
 	{name: "a producer's epoch is not fenced", pkg: "./queen", test: "TestSequenceRuleInSQLIsTheRuleInGo", changes: []change{
 		{appendSQL, "IF p_part_epoch[k] < v_state.epoch THEN", "IF false THEN"},
 	}},
+	{name: "the epoch of a coordinator is not checked", pkg: "./queen", test: "TestSlotsAreSharedAndGivenBack", changes: []change{
+		{"store/schema/functions/cursors_commit_1.sql", "IF p_slot_epoch <> 0 THEN", "IF false THEN"},
+	}},
+	{name: "a slot is looked at without its lock", pkg: "./store", test: "TestATakeoverWaitsForCommitsUnderWay", changes: []change{
+		{"store/schema/functions/cursors_commit_1.sql", "AND s.epoch = p_slot_epoch FOR SHARE;", "AND s.epoch = p_slot_epoch;"},
+	}},
 	{name: "ids are purged inside the window", pkg: "./store", test: "TestSidecarPurgeKeepsTheWindowAndTheNewestRow", changes: []change{
 		{"store/schema/functions/txns_purge_1.sql", "GREATEST(q.dedup_window_seconds, ", "GREATEST("},
 	}},
