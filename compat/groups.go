@@ -23,6 +23,7 @@ var groupCases = []Case{
 	{"groups/resume-where-it-stopped", resumes},
 	{"groups/two-members-split-the-partitions", twoMembers},
 	{"groups/a-silent-member-is-expelled", silentMember},
+	{"groups/known-after-its-last-member", knownAfterLast},
 }
 
 // group makes the name of a group of its own.
@@ -432,4 +433,36 @@ func silentMember(ctx context.Context, t *T) {
 		t.Errorf("no member id")
 	}
 	_ = ctx
+}
+
+// knownAfterLast: a group that never had a position is still there when its last
+// member has gone, empty. Admin clients describe and delete groups right then.
+func knownAfterLast(_ context.Context, t *T) {
+	group := t.name("compat-group")
+	w := t.dialTo(t.coordinator(group))
+	describe := kmsg.NewPtrDescribeGroupsRequest()
+	describe.Groups = []string{group}
+	drop := kmsg.NewPtrDeleteGroupsRequest()
+	drop.Groups = []string{group}
+	v := t.max(kmsg.DescribeGroups, newest)
+
+	join := ask[*kmsg.JoinGroupResponse](w, joinRequest(group, "", 30*time.Second), 2)
+	t.wantCode("join", join.ErrorCode, 0)
+	leave := kmsg.NewPtrLeaveGroupRequest()
+	leave.Group, leave.MemberID = group, join.MemberID
+	t.wantCode("leave", ask[*kmsg.LeaveGroupResponse](w, leave, 1).ErrorCode, 0)
+
+	g := ask[*kmsg.DescribeGroupsResponse](w, describe, v).Groups[0]
+	if g.ErrorCode != 0 || g.State != "Empty" || g.ProtocolType != "consumer" || len(g.Members) > 0 {
+		t.Errorf("described as %+v", g)
+	}
+	found := false
+	for _, l := range ask[*kmsg.ListGroupsResponse](w, kmsg.NewPtrListGroupsRequest(), t.max(kmsg.ListGroups, newest)).Groups {
+		found = found || l.Group == group && l.GroupState == "Empty" && l.ProtocolType == "consumer"
+	}
+	if !found {
+		t.Errorf("not listed as empty")
+	}
+	t.wantCode("delete", ask[*kmsg.DeleteGroupsResponse](w, drop, t.max(kmsg.DeleteGroups, newest)).Groups[0].ErrorCode, 0)
+	t.wantCode("delete again", ask[*kmsg.DeleteGroupsResponse](w, drop, t.max(kmsg.DeleteGroups, newest)).Groups[0].ErrorCode, kerr.GroupIDNotFound.Code)
 }

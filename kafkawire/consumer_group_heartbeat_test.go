@@ -95,7 +95,7 @@ func TestConsumerGroupOverTheWire(t *testing.T) {
 		c.hears(consume("g", "m1", 2), codeNone, 3, "[0 1 2 3]")
 		c.hears(consume("g", "m2", 2), codeUnknownMemberID, 0, "-")
 		c.hears(consume("g", "m1", epochLeave), codeNone, epochLeave, "-")
-		d.holds(1)
+		d.keeps(1)
 		<-time.After(11 * time.Minute)
 		d.holds(0)
 		c = d.dial() // the idle connection was closed
@@ -330,7 +330,7 @@ func TestEmptyConsumerGroupsAreBounded(t *testing.T) {
 		c.hears(consumes(g, "m", "t"), codeNone, 1, "[0]")
 		c.hears(consume(g, "m", epochLeave), codeNone, epochLeave, "-")
 	}
-	d.holds(2)
+	d.keeps(2)
 	for i := range 18 {
 		c.hears(consumes(fmt.Sprint("full", i), "m", "t"), codeNone, 1, "[0]")
 	}

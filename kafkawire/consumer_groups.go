@@ -85,19 +85,33 @@ func (s *groups) fetch(name string, under queen.Fence, memberID *string, epoch i
 	return l.consumer.fetch(memberID, epoch)
 }
 
-// dropEmpty forgets a consumer group that is kept although nobody is in it.
+// dropEmpty forgets a group that is kept although nobody is in it.
 func (s *groups) dropEmpty(name string, under queen.Fence) bool {
-	l := s.findConsumer(name, under)
+	l := s.find(name, under, false)
 	if l == nil {
 		return false
 	}
 	defer l.mu.Unlock()
-	if len(l.consumer.members) > 0 {
+	if !l.kept() {
 		return false
 	}
-	l.consumer.over = true
+	if l.consumer != nil {
+		l.consumer.over = true
+	} else {
+		l.group.over = true
+	}
 	s.settle(l)
 	return true
+}
+
+// remembers says whether the named group is kept although nobody is in it.
+func (s *groups) remembers(name string, under queen.Fence) bool {
+	l := s.find(name, under, false)
+	if l == nil {
+		return false
+	}
+	defer l.mu.Unlock()
+	return l.kept()
 }
 
 // classic makes sure that l is a classic group, which a consumer group becomes
@@ -160,7 +174,10 @@ func (l *liveGroup) populated() bool {
 
 // kept says whether the group has nobody in it, but is not forgotten yet.
 func (l *liveGroup) kept() bool {
-	return l.consumer != nil && len(l.consumer.members) == 0
+	if l.consumer != nil {
+		return len(l.consumer.members) == 0
+	}
+	return l.group.idle() && l.group.generation > 0
 }
 
 // madeMemberID says whether an id has the form of those that clients of the

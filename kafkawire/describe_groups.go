@@ -22,7 +22,7 @@ var errNoGroup = errors.New("no such group")
 var errConsumerGroup = errors.New("the group uses the consumer protocol")
 
 // describeGroups answers DescribeGroups (15) v0–6. A group nobody is in exists
-// while it has positions. One that does not exist is Dead, from v6 with an error
+// while it has positions, and for a while after its last member went. One that does not exist is Dead, from v6 with an error
 // (KIP-1043). Metadata and assignments are shown while the group is stable. A
 // name given several times is described once, which bounds the reply by what the
 // groups hold. A group of the consumer protocol is described by
@@ -82,7 +82,7 @@ const (
 	usesConsumerProtocol
 )
 
-// describe fills in a classic group that has members.
+// describe fills in a classic group that has members, or had some a while ago.
 func (s *groups) describe(name string, under queen.Fence, d *kmsg.DescribeGroupsResponseGroup) int {
 	l := s.find(name, under, false)
 	if l == nil {
@@ -93,7 +93,7 @@ func (s *groups) describe(name string, under queen.Fence, d *kmsg.DescribeGroups
 		return usesConsumerProtocol
 	}
 	g := l.group
-	if len(g.members) == 0 {
+	if len(g.members) == 0 && !l.kept() {
 		return hasNoMembers
 	}
 	d.State, d.ProtocolType = g.state.String(), g.protocolType

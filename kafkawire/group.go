@@ -55,6 +55,7 @@ type groupLimits struct {
 	bytesMax     int
 	initialDelay time.Duration
 	newcomerWait time.Duration
+	emptyKeep    time.Duration // 0: a group is over with its last member
 }
 
 // group is one classic consumer group: a value without lock, clock or
@@ -82,6 +83,10 @@ type group struct {
 	joinLeft time.Duration // how far newcomers may still push joinBy, while first
 	newcomer bool          // somebody came since joinBy was set, while first
 
+	// After the last member went the group is kept for a while; over ends that.
+	emptied time.Time
+	over    bool
+
 	// syncBy ends the wait for members that have a generation but did not ask for
 	// their assignment; zero when all have.
 	syncBy time.Time
@@ -98,6 +103,11 @@ func newGroup(l groupLimits) *group {
 
 // forgettable reports whether nothing would be lost with the group.
 func (g *group) forgettable() bool {
+	return g.idle() && (g.generation == 0 || g.over)
+}
+
+// idle reports whether nobody is in the group or about to be.
+func (g *group) idle() bool {
 	return g.state == groupEmpty && len(g.members) == 0 && len(g.pending) == 0
 }
 
@@ -280,6 +290,9 @@ func (g *group) tick(now time.Time) []groupAnswer {
 		g.syncBy = time.Time{}
 		g.prepare(now)
 	}
+	if g.idle() && !now.Before(g.emptied.Add(g.limits.emptyKeep)) {
+		g.over = true
+	}
 	if g.state == groupPreparing && !now.Before(g.joinBy) {
 		if g.first && g.newcomer && g.joinLeft > 0 {
 			step := min(g.limits.initialDelay, g.joinLeft)
@@ -311,6 +324,9 @@ func (g *group) resume(now time.Time) {
 
 // next is when tick has something to do; zero for never.
 func (g *group) next() time.Time {
+	if g.idle() && g.generation > 0 && !g.over {
+		return g.emptied.Add(g.limits.emptyKeep)
+	}
 	var at time.Time
 	sooner := func(t time.Time) {
 		if at.IsZero() || t.Before(at) {
@@ -409,7 +425,8 @@ func (g *group) completeJoin(now time.Time) {
 	}
 	g.first, g.newcomer, g.joinBy = false, false, time.Time{}
 	if len(g.members) == 0 {
-		g.state, g.protocol, g.protocolType = groupEmpty, "", ""
+		g.state, g.protocol = groupEmpty, ""
+		g.emptied, g.over = now, g.limits.emptyKeep == 0
 		return
 	}
 	g.state = groupCompleting

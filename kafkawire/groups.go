@@ -46,7 +46,7 @@ type GroupConfig struct {
 	// RegexesMax bounds the different regular expressions a consumer group
 	// subscribes to; one more is answered INVALID_REQUEST; default 100.
 	RegexesMax int
-	// EmptyKeep is how long a consumer group is known after its last member went,
+	// EmptyKeep is how long a group is known after its last member went,
 	// if it is one of few, a tenth of GroupsMax; default 10 min.
 	EmptyKeep time.Duration
 	// OffsetMetadataBytesMax bounds the text stored with an offset; a longer one
@@ -126,7 +126,7 @@ func (c GroupConfig) consumerLimits() consumerLimits {
 func (c GroupConfig) limits() groupLimits {
 	return groupLimits{
 		membersMax: c.MembersMax, pendingMax: c.PendingMax, bytesMax: c.GroupBytesMax,
-		initialDelay: c.InitialDelay, newcomerWait: c.NewcomerWait,
+		initialDelay: c.InitialDelay, newcomerWait: c.NewcomerWait, emptyKeep: c.EmptyKeep,
 	}
 }
 
@@ -136,7 +136,7 @@ const coordinatorPoll = time.Second
 
 // groups holds the groups this broker coordinates, and makes their time pass.
 // A group exists here while it has members or ids that are about to become
-// members; its positions are in the database. A broker that becomes a group's
+// members, and for a while after the last one went; its positions are in the database. A broker that becomes a group's
 // coordinator knows nobody in it: members are told UNKNOWN_MEMBER_ID and join
 // again. A group lives in one epoch of its slot: in another one it is forgotten.
 //
@@ -155,7 +155,7 @@ type groups struct {
 	byName map[string]*liveGroup
 	alarms alarms
 	bytes  int // of all groups
-	kept   int // consumer groups that nobody is in
+	kept   int // groups that nobody is in any more
 	// active are the groups that had members since populated was asked; at most
 	// four times GroupsMax: one more is noted when it is asked again.
 	active map[string]struct{}

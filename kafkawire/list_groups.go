@@ -19,8 +19,9 @@ const (
 )
 
 // listGroups answers ListGroups (16) v0–5: the groups this broker coordinates,
-// with members or with positions. The filters of v4 and v5 do not mind case. A
-// classic group without members has no protocol type: nothing is kept of those it had.
+// with members or with positions. The filters of v4 and v5 do not mind case. Of a
+// group that nobody has been in for some time only the positions are known, so it
+// is told as a classic one without a protocol type.
 func (c *conn) listGroups(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.ListGroupsRequest)
 	resp := req.ResponseKind().(*kmsg.ListGroupsResponse)
@@ -59,7 +60,7 @@ func (c *conn) listGroups(ctx context.Context, r *request) (kmsg.Response, error
 // listedGroup is what ListGroups tells of a group.
 type listedGroup struct{ state, protocolType, kind string }
 
-// list tells the groups that have members, and consumer groups that had some.
+// list tells the groups that have members, and those that had some a while ago.
 func (s *groups) list() map[string]listedGroup {
 	all := s.all()
 	out := make(map[string]listedGroup, len(all))
@@ -69,7 +70,7 @@ func (s *groups) list() map[string]listedGroup {
 		case l.gone:
 		case l.consumer != nil:
 			out[l.name] = listedGroup{l.consumer.state(), consumerProtocol, groupConsumer}
-		case len(l.group.members) > 0:
+		case len(l.group.members) > 0 || l.kept():
 			out[l.name] = listedGroup{l.group.state.String(), l.group.protocolType, groupClassic}
 		}
 		l.mu.Unlock()
@@ -175,7 +176,7 @@ func (c *conn) offsetDelete(ctx context.Context, r *request) (kmsg.Response, err
 		resp.ErrorCode = codeNonEmptyGroup
 		return resp, nil
 	}
-	if empty {
+	if empty && !c.srv.groups.remembers(req.Group, under) {
 		if had, err := c.srv.engine.FetchOffsets(ctx, req.Group, nil); err != nil || len(had) == 0 {
 			resp.ErrorCode = codeGroupIDNotFound
 			if err != nil {

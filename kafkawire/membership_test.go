@@ -55,6 +55,17 @@ func leaveGroup(group string, memberIDs ...string) *kmsg.LeaveGroupRequest {
 	return r
 }
 
+// keeps checks how many groups the registry keeps that nobody is in any more.
+func (d *door) keeps(groups int) {
+	d.t.Helper()
+	d.holds(0)
+	d.groups.mu.Lock()
+	defer d.groups.mu.Unlock()
+	if d.groups.kept != groups {
+		d.t.Errorf("%d groups that nobody is in, want %d", d.groups.kept, groups)
+	}
+}
+
 // joins brings a client into a group nobody waits for, in one or two steps, and
 // returns the last answer.
 func (c *client) joins(version int16, group string) *kmsg.JoinGroupResponse {
@@ -83,13 +94,13 @@ func (c *client) want(what string, got, want int16) {
 	}
 }
 
-// holds checks what the registry keeps.
+// holds checks what the registry keeps, but for groups that nobody is in any more.
 func (d *door) holds(groups int) {
 	d.t.Helper()
 	d.groups.mu.Lock()
 	defer d.groups.mu.Unlock()
-	if n := len(d.groups.byName); n != groups || len(d.groups.alarms) != groups {
-		d.t.Errorf("%d groups with %d alarms, want %d", n, len(d.groups.alarms), groups)
+	if n := len(d.groups.byName) - d.groups.kept; n != groups || len(d.groups.alarms)-d.groups.kept != groups {
+		d.t.Errorf("%d groups with %d alarms, want %d, and %d that nobody is in", n, len(d.groups.alarms), groups, d.groups.kept)
 	}
 	if groups == 0 && d.groups.bytes != 0 {
 		d.t.Errorf("%d bytes are counted for no group", d.groups.bytes)
@@ -599,5 +610,67 @@ func TestEachGroupKeepsItsTime(t *testing.T) {
 			}
 		}
 		d.holds(0)
+	})
+}
+
+// A group whose last member went is known for a while, empty and by its protocol
+// type, though it never had a position: it is listed, described and deleted.
+func TestAGroupIsKnownAfterItsLastMember(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t)
+		d.fake.topic("t", 1)
+		c := d.dial()
+		state := func() string {
+			t.Helper()
+			req := at(kmsg.NewPtrDescribeGroupsRequest(), 6)
+			req.Groups = []string{"g"}
+			g := ask[*kmsg.DescribeGroupsResponse](c, req).Groups[0]
+			return fmt.Sprint(g.State, " ", g.ProtocolType, " ", g.ErrorCode)
+		}
+		listed := func() string {
+			t.Helper()
+			var all []string
+			for _, g := range ask[*kmsg.ListGroupsResponse](c, at(kmsg.NewPtrListGroupsRequest(), 5)).Groups {
+				all = append(all, fmt.Sprint(g.Group, " ", g.GroupState, " ", g.ProtocolType, " ", g.GroupType))
+			}
+			return strings.Join(all, ", ")
+		}
+		drop := func() int16 {
+			t.Helper()
+			req := at(kmsg.NewPtrDeleteGroupsRequest(), 2)
+			req.Groups = []string{"g"}
+			return ask[*kmsg.DeleteGroupsResponse](c, req).Groups[0].ErrorCode
+		}
+		comeAndGo := func() *kmsg.JoinGroupResponse {
+			t.Helper()
+			r := c.leads("g")
+			c.want("LeaveGroup", ask[*kmsg.LeaveGroupResponse](c, leaveGroup("g", r.MemberID)).ErrorCode, codeNone)
+			d.keeps(1)
+			return r
+		}
+		first := comeAndGo()
+		if got := state(); got != "Empty consumer 0" {
+			t.Errorf("described as %q", got)
+		}
+		if got := listed(); got != "g Empty consumer classic" {
+			t.Errorf("listed as %q", got)
+		}
+		if again := comeAndGo(); again.Generation <= first.Generation {
+			t.Errorf("generation %d after %d", again.Generation, first.Generation)
+		}
+		c.want("DeleteGroups", drop(), codeNone)
+		c.want("DeleteGroups again", drop(), codeGroupIDNotFound)
+		if got := state(); got != "Dead  69" {
+			t.Errorf("described as %q when deleted", got)
+		}
+		comeAndGo()
+		<-time.After(11 * time.Minute)
+		synctest.Wait()
+		d.keeps(0)
+		c = d.dial() // the first was idle for too long
+		if got := listed(); got != "" {
+			t.Errorf("listed as %q after a while", got)
+		}
 	})
 }

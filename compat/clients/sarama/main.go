@@ -390,7 +390,7 @@ func (p *program) rebalance(ctx context.Context) error {
 	if err == nil {
 		err = shared(partitions, 0)
 	}
-	return errors.Join(err, stopA())
+	return errors.Join(err, stopA(), p.admin.DeleteConsumerGroup(group))
 }
 
 func (p *program) describeGroups(context.Context) error {
