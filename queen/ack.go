@@ -51,12 +51,8 @@ func (e *Engine) Ack(ctx context.Context, acks []Ack) []Acked {
 		switch {
 		case err != nil:
 			failed = storeError("ack", err)
-		case errors.Is(v.Err, store.ErrLeaseLost):
-			failed = fmt.Errorf("%w: %s has ended, its messages may be with another consumer", ErrLeaseLost, c.Lease)
-		case errors.Is(v.Err, store.ErrNotFound):
-			failed = fmt.Errorf("%w: this group has popped nothing from partition %d", ErrLeaseLost, c.Partition)
-		case errors.Is(v.Err, store.ErrTooManyAcked):
-			failed = fmt.Errorf("%w: %w; complete the earlier ones first", ErrOverloaded, v.Err)
+		case v.Err != nil:
+			failed = ackRefusal(&c.CursorAck, v.Err)
 		}
 		for n, at := range c.index {
 			out[at].Err = failed

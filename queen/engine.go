@@ -137,6 +137,8 @@ type Engine struct {
 	compactions atomic.Pointer[map[int64]compactedTo] // of the last round, by partition
 	listed      atomic.Pointer[queueList]             // the last list of all queues
 
+	timerSet chan struct{} // buffered: a timer is due soon
+
 	stopping chan struct{} // closed by Interrupt
 	stopOnce sync.Once
 
@@ -161,6 +163,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		leases:   newLeases(),
 		hotlist:  newHotlist(),
 		stopping: make(chan struct{}),
+		timerSet: make(chan struct{}, 1),
 		watches:  &watchSet{m: map[*partition]struct{}{}},
 	}
 	e.ctx, e.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -193,6 +196,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e.wg.Go(func() { e.lookAfter(e.ctx) })
 	e.wg.Go(func() { e.retain(e.ctx) })
 	e.wg.Go(func() { e.compact(e.ctx) })
+	e.wg.Go(func() { e.fireTimers(e.ctx) })
 	e.wg.Go(func() { e.writer.runs.run(e.ctx) })
 	return e, nil
 }

@@ -346,3 +346,8 @@ func TestPurgeDeletesWhatHasExpired(t *testing.T) {
 		t.Errorf("%d keys left, %d purged, %v; want 11 and 10", left, total, err)
 	}
 }
+
+// contextWithTimeout ends a test that waits for what does not come.
+func contextWithTimeout() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 2*time.Minute)
+}

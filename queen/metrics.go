@@ -14,6 +14,9 @@ type metrics struct {
 	flushFailures prometheus.Counter
 	flushSeconds  prometheus.Histogram
 	flushSegments prometheus.Histogram
+	transactions  prometheus.Counter
+	rollbacks     *prometheus.CounterVec
+	timersFired   prometheus.Counter
 	tailReads     prometheus.Counter
 	storeReads    prometheus.Counter
 	compactions   prometheus.Counter
@@ -40,6 +43,15 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		flushSegments: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "queen_flush_segments", Help: "Partitions in one append call.", Buckets: []float64{1, 2, 4, 8, 16},
 		}),
+		transactions: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "queen_transactions_total", Help: "Transactions that took effect.",
+		}),
+		rollbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "queen_transactions_rolled_back_total", Help: "Transactions that did nothing, by reason.",
+		}, []string{"reason"}),
+		timersFired: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "queen_timers_fired_total", Help: "Timers that became messages at this broker.",
+		}),
 		tailReads: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "queen_tail_reads_total", Help: "Partition reads answered from memory.",
 		}),
@@ -55,7 +67,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	if r != nil {
 		r.MustRegister(m.stored, m.duplicates, m.folded, m.flushFailures, m.flushSeconds, m.flushSegments,
-			m.tailReads, m.storeReads, m.compactions, m.compacted)
+			m.tailReads, m.storeReads, m.compactions, m.compacted, m.transactions, m.rollbacks, m.timersFired)
 	}
 	return m
 }

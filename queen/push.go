@@ -148,31 +148,44 @@ func (e *Engine) enqueuePush(p *partition, items []*pushItem) {
 
 // pushTarget validates a message and finds its partition.
 func (e *Engine) pushTarget(ctx context.Context, m *Message) (*partition, error) {
-	if err := ValidateName("queue", m.Queue); err != nil {
+	if err := validateMessage(m); err != nil {
 		return nil, err
-	}
-	if m.Partition != "" {
-		if err := ValidateName("partition", m.Partition); err != nil {
-			return nil, err
-		}
-	}
-	if m.ID != nil && (len(m.ID) == 0 || len(m.ID) > IDBytesMax) {
-		return nil, fmt.Errorf("%w: a transactionId has 1 to %d bytes, this one has %d; leave it out to have one minted",
-			ErrInvalidRequest, IDBytesMax, len(m.ID))
 	}
 	p, err := e.choosePartition(ctx, m)
 	if err != nil {
 		return nil, err
 	}
+	return p, fits(m, p)
+}
+
+// validateMessage checks names and id.
+func validateMessage(m *Message) error {
+	if err := ValidateName("queue", m.Queue); err != nil {
+		return err
+	}
+	if m.Partition != "" {
+		if err := ValidateName("partition", m.Partition); err != nil {
+			return err
+		}
+	}
+	if m.ID != nil && (len(m.ID) == 0 || len(m.ID) > IDBytesMax) {
+		return fmt.Errorf("%w: a transactionId has 1 to %d bytes, this one has %d; leave it out to have one minted",
+			ErrInvalidRequest, IDBytesMax, len(m.ID))
+	}
+	return nil
+}
+
+// fits checks whether a message can go to a partition.
+func fits(m *Message, p *partition) error {
 	o := p.queue.describe().Options
 	if o.CleanupCompact && m.Key == nil {
-		return nil, fmt.Errorf("%w: queue %q is compacted and takes no message without a key", ErrInvalidRecord, m.Queue)
+		return fmt.Errorf("%w: queue %q is compacted and takes no message without a key", ErrInvalidRecord, m.Queue)
 	}
 	if limit := o.MaxMessageBytes; nativeSize(m) > limit {
-		return nil, fmt.Errorf("%w: the message takes %d bytes as a record batch, queue %q allows %d (maxMessageBytes)",
+		return fmt.Errorf("%w: the message takes %d bytes as a record batch, queue %q allows %d (maxMessageBytes)",
 			ErrTooLarge, nativeSize(m), m.Queue, limit)
 	}
-	return p, nil
+	return nil
 }
 
 // choosePartition picks by name; in a fixed queue without a name by key as

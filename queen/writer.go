@@ -85,6 +85,7 @@ type openSegment struct {
 	entries  []*entry
 	bytes    int
 	deadline time.Time
+	turn     chan struct{} // no segment: somebody waits for the partition, see turns.go
 }
 
 // flight is a segment on its way to the database. Its id base stays until the
@@ -101,6 +102,7 @@ type flight struct {
 	withheld []*pushItem
 	whole    bool // something withheld was not stored after all: send everything
 	alone    bool // must not share a call
+	fixed    bool // base was given: the id its message has been promised
 	unknown  bool // an attempt may have been stored
 	changed  bool // the queue's options are to be read again
 }
@@ -121,7 +123,7 @@ func (w *writer) enqueue(p *partition, e *entry) {
 	if n := len(p.pending); n > 0 {
 		last = p.pending[n-1]
 	}
-	if last == nil || last.bytes+size > w.cfg.SegmentBytesMax {
+	if last == nil || last.turn != nil || last.bytes+size > w.cfg.SegmentBytesMax {
 		last = &openSegment{deadline: time.Now().Add(w.cfg.WriteTimeout)}
 		p.pending = append(p.pending, last)
 		w.count(1)
@@ -177,20 +179,24 @@ func (w *writer) take() []*flight {
 	bytes := 0
 	w.mu.Lock()
 	n := 0
-	for n < len(w.ready) && n < w.cfg.BundlePartitionsMax {
+	for n < len(w.ready) && len(fl) < w.cfg.BundlePartitionsMax {
 		p := w.ready[n]
 		p.mu.Lock()
 		s := p.pending[0]
-		if n > 0 && bytes+s.bytes > w.cfg.BundleBytesMax {
+		if len(fl) > 0 && bytes+s.bytes > w.cfg.BundleBytesMax {
 			p.mu.Unlock()
 			break
 		}
 		p.pending[0] = nil
 		p.pending = p.pending[1:]
 		p.mu.Unlock()
+		n++
+		if s.turn != nil {
+			close(s.turn) // the partition stays busy until whoever waited is done
+			continue
+		}
 		bytes += s.bytes
 		fl = append(fl, &flight{p: p, seg: s})
-		n++
 	}
 	w.ready = slices.Delete(w.ready, 0, n)
 	more := len(w.ready) > 0
@@ -346,7 +352,9 @@ func (w *writer) prepare(ctx context.Context, f *flight) bool {
 	options := f.p.queue.describe().Options
 	window := options.DedupWindowSeconds
 	f.readIDs(options.DedupSource, w.cfg.DecompressedBytesMax, w.failEntry)
-	f.base = NewIDBase(time.Now())
+	if !f.fixed {
+		f.base = NewIDBase(time.Now())
+	}
 	if rest := f.cut(window); len(rest) > 0 {
 		w.putBack(f.p, rest, f.seg.deadline)
 	}
@@ -388,6 +396,9 @@ func nothing(dedup.Hash) bool { return false }
 // vouch lets the cache narrow what the call looks through. Whether an id is
 // stored remains SQL's to say.
 func (w *writer) vouch(f *flight, m mark, window int) dedup.Answer {
+	if f.p.id == 0 { // still to be made
+		return dedup.Answer{Verified: -1}
+	}
 	a := w.cache.Ask(dedup.Question{
 		Partition: f.p.id, Epoch: m.epoch, WindowSeconds: int32(window), Hashes: hashesOf(f.call.Hashes), Next: m.next,
 	})

@@ -25,6 +25,7 @@
 //	subscriptions   (queue, group) → where a native group began
 //	calls           call id → answer: what a repeated call is answered from, kept 900 s
 //	kv              (namespace, key) → value, version, expiry
+//	timers          (queue, key) → a message, and when it is due
 //	brokers         id, process, address, heartbeat
 //	group_activity  group → when members were last seen in it
 //	group_slots     slot → the process that coordinates its groups, and the epoch it does so in
@@ -59,8 +60,8 @@
 //	append.go uuid_array.go runs.go the write path
 //	read.go                         segments, marks, search by time and epoch
 //	claim.go ack.go cursors.go      positions and leases; lag.go: what groups owe
-//	kv.go                           keys and values
 //	deadletters.go                  messages that groups gave up on
+//	kv.go timers.go transaction.go  keys and values, messages for later, all kinds of writes as one
 //	calls.go                        calls that take effect once
 //	compaction.go                   what is superseded, taken out of segments
 //	inspect.go                      sizes and producers, for who asks

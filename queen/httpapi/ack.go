@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -102,7 +103,8 @@ func (r *reader) optional() (string, error) {
 	return string(v), err
 }
 
-func readAck(r *reader) (ackItem, error) {
+// readAck reads an acknowledgment; members named as known are passed over.
+func readAck(r *reader, known ...string) (ackItem, error) {
 	var it ackItem
 	var seen []string
 	err := r.object(func(name []byte) (err error) {
@@ -136,7 +138,11 @@ func readAck(r *reader) (ackItem, error) {
 		case "error":
 			it.ack.Reason, err = r.optional()
 		default:
-			err = unknownName(r)
+			if slices.Contains(known, string(name)) {
+				_, err = r.raw()
+			} else {
+				err = unknownName(r)
+			}
 		}
 		return err
 	})

@@ -32,6 +32,13 @@ type Engine interface {
 	FindMessage(ctx context.Context, partition int64, id []byte) (queue string, m queen.StoredMessage, dead *queen.DeadLetter, err error)
 	// KV applies operations on keys in one call, all or nothing.
 	KV(ctx context.Context, ops []queen.KVOp) (queen.KVAnswer, error)
+	// Transact does a transaction: all of it or nothing. A rollback is no error.
+	Transact(ctx context.Context, tx queen.Transaction) (queen.Transacted, error)
+	// Timers schedules and cancels timers in one call, all or nothing.
+	Timers(ctx context.Context, ops []queen.TimerOp) ([]queen.TimerResult, error)
+	Timer(ctx context.Context, queue, key string) (queen.PendingTimer, bool, error)
+	// ListTimers lists a queue's timers by key, and says whether there are more.
+	ListTimers(ctx context.Context, queue, after string, limit int) ([]queen.PendingTimer, bool, error)
 	// Fetch answers one Fetched per item, waiting as the request says.
 	Fetch(ctx context.Context, r queen.FetchRequest) ([]queen.Fetched, error)
 	// Configure creates the queue or changes its options, all or nothing; the

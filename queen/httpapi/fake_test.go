@@ -24,6 +24,7 @@ type fake struct {
 	parts   map[int64]*fakePartition
 	changed chan struct{} // closed and replaced by a push
 	keys    fakeKeys
+	timers  []fakeTimer
 
 	down   error // every call answers it
 	poison string
@@ -39,6 +40,8 @@ type fake struct {
 	lastFetch    queen.FetchRequest
 	lastKV       []queen.KVOp
 	lastSeek     queen.SeekTo
+	lastTx       queen.Transaction
+	lastTimers   []queen.TimerOp
 }
 
 type fakeQueue struct {

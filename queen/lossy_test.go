@@ -1,0 +1,139 @@
+package queen
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"queenmq/store"
+	"queenmq/store/storetest"
+)
+
+// lossy stands between an engine and PostgreSQL. The answer of the next call
+// whose arguments hold what it was armed with never arrives: what the call did
+// is committed, and its caller's connection is gone.
+type lossy struct {
+	target string
+
+	mu    sync.Mutex
+	armed []byte
+	lost  int
+}
+
+// openLossy opens a database through a lossy connection, on a schema of its own.
+func openLossy(t *testing.T) (*lossy, *store.DB) {
+	t.Helper()
+	cfg := storetest.Config(t)
+	dir, err := os.MkdirTemp("", "lossy") // short: a socket's path is bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	var config struct{ host string }
+	for _, f := range bytes.Fields([]byte(cfg.URL)) {
+		if host, is := bytes.CutPrefix(f, []byte("host=")); is {
+			config.host = string(host)
+		}
+	}
+	const socket = ".s.PGSQL.5432"
+	l := &lossy{target: filepath.Join(config.host, socket)}
+	ln, err := net.Listen("unix", filepath.Join(dir, socket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { l.carry(c) })
+		}
+	})
+	t.Cleanup(func() { _ = ln.Close(); wg.Wait() })
+	cfg.URL = string(bytes.Replace([]byte(cfg.URL), []byte("host="+config.host), []byte("host="+dir), 1))
+	return l, storetest.OpenConfig(t, cfg)
+}
+
+// lose arms it.
+func (l *lossy) lose(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.armed = []byte(text)
+}
+
+func (l *lossy) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
+}
+
+func (l *lossy) caught(sent []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.armed == nil || !bytes.Contains(sent, l.armed) {
+		return false
+	}
+	l.armed = nil
+	l.lost++
+	return true
+}
+
+func (l *lossy) carry(client net.Conn) {
+	defer func() { _ = client.Close() }()
+	server, err := (&net.Dialer{}).DialContext(context.Background(), "unix", l.target)
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	var doomed sync.Once
+	cut := make(chan struct{})
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		buf := make([]byte, 1<<20)
+		for {
+			n, err := client.Read(buf)
+			if n > 0 && l.caught(buf[:n]) {
+				doomed.Do(func() { close(cut) })
+			}
+			if n > 0 {
+				if _, err := server.Write(buf[:n]); err != nil {
+					return
+				}
+			}
+			if err != nil {
+				_ = server.Close()
+				return
+			}
+		}
+	})
+	buf := make([]byte, 1<<20)
+	for {
+		n, err := server.Read(buf)
+		select {
+		case <-cut:
+			// The server is ready for the next call, so this one is committed.
+			for err == nil && !bytes.HasSuffix(buf[:n], []byte("Z\x00\x00\x00\x05I")) {
+				n, err = server.Read(buf)
+			}
+			_ = client.Close()
+			return
+		default:
+		}
+		if n > 0 {
+			if _, err := client.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			_ = client.Close()
+			return
+		}
+	}
+}
