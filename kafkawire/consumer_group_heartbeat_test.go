@@ -185,6 +185,7 @@ func TestConsumerGroupFollowsTopics(t *testing.T) {
 		d.fake.setFail(queen.ErrUnavailable)
 		c.hears(consume("g", "m", 2), codeNone, 2, "-")
 		d.fake.setFail(nil)
+		<-time.After(time.Second)
 		c.hears(consume("g", "m", 2), codeNone, 3, "[0 1] [0 1]")
 		if _, err := d.fake.DeleteQueue(t.Context(), queen.QueueRef{Name: "t2"}); err != nil {
 			t.Fatal(err)
@@ -371,11 +372,30 @@ func TestImagesAreFreshAndShared(t *testing.T) {
 		if again != image || err != nil {
 			t.Errorf("another image, %v, although nothing changed", err)
 		}
+		// While an image is made, heartbeats do with the one before.
+		f.topic("u", 1)
+		<-time.After(time.Second)
+		go func() { seen <- must(images.fresh(t.Context())) }()
+		synctest.Wait()
+		began := time.Now()
+		if again = must(images.current(t.Context())); again != image || time.Since(began) != 0 {
+			t.Errorf("a heartbeat waited %v", time.Since(began))
+		}
+		if newer := <-seen; newer != must(images.current(t.Context())) {
+			t.Error("the newer image is not used")
+		}
 		f.setFail(errors.New("gone"))
 		if _, err := images.fresh(t.Context()); err == nil {
 			t.Error("a fresh image without a database")
 		}
 	})
+}
+
+func must(image *topicImage, err error) *topicImage {
+	if err != nil {
+		panic(err)
+	}
+	return image
 }
 
 // slowLists is an engine that takes a second to list queues.

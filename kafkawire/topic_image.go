@@ -49,36 +49,49 @@ type topicImages struct {
 	image   *topicImage
 	version int64     // of the catalog when image was asked for
 	began   time.Time // when image was asked for
+	tried   time.Time // when any was, whatever came of it
 }
+
+// imageMax bounds the wait for an image.
+const imageMax = 10 * time.Second
 
 func newTopicImages(e Engine, partitionsMax int) *topicImages {
 	return &topicImages{engine: e, partitionsMax: partitionsMax, every: time.Second, loading: make(chan struct{}, 1)}
 }
 
-// current answers an image that is a second old at most once the catalog is
-// known to have changed. If the database does not answer, an older one has to
-// do: members keep what they have.
+// current answers the newest image, a newer one if the catalog is known to have
+// changed since. While one is being made, or cannot be, an older one has to do:
+// members keep what they have, and no heartbeat waits behind another.
 func (t *topicImages) current(ctx context.Context) (*topicImage, error) {
 	t.mu.Lock()
-	image, fresh := t.image, t.version == t.engine.CatalogVersion() || time.Since(t.began) < t.every
+	image, changed := t.image, t.version != t.engine.CatalogVersion() && time.Since(t.tried) >= t.every
 	t.mu.Unlock()
-	if image != nil && fresh {
+	switch {
+	case image == nil:
+		return t.fresh(ctx)
+	case !changed:
 		return image, nil
 	}
-	newer, err := t.since(ctx, time.Now().Add(-t.every))
-	if err != nil && image != nil && ctx.Err() == nil {
+	select {
+	case t.loading <- struct{}{}:
+		defer func() { <-t.loading }()
+	default:
 		return image, nil
 	}
-	return newer, err
+	ctx, cancel := context.WithTimeoutCause(ctx, imageMax, queen.ErrTimedOut)
+	defer cancel()
+	if newer, err := t.load(ctx); err == nil {
+		return newer, nil
+	}
+	return image, nil // the next heartbeat tries again
 }
 
 // fresh answers an image that was asked for after the call began, so that a
 // topic made before it is there. Callers that meet share one statement.
 func (t *topicImages) fresh(ctx context.Context) (*topicImage, error) {
-	return t.since(ctx, time.Now())
-}
-
-func (t *topicImages) since(ctx context.Context, at time.Time) (*topicImage, error) {
+	at := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, imageMax, queen.ErrTimedOut)
+	defer cancel()
 	select {
 	case t.loading <- struct{}{}:
 	case <-ctx.Done():
@@ -91,12 +104,20 @@ func (t *topicImages) since(ctx context.Context, at time.Time) (*topicImage, err
 	if image != nil && began.After(at) {
 		return image, nil
 	}
+	return t.load(ctx)
+}
+
+// load makes an image; the caller has put something into loading.
+func (t *topicImages) load(ctx context.Context) (*topicImage, error) {
 	began, version := time.Now(), t.engine.CatalogVersion()
+	t.mu.Lock()
+	t.tried = began
+	t.mu.Unlock()
 	queues, err := t.engine.AllQueues(ctx)
 	if err != nil {
 		return nil, err
 	}
-	image = imageOf(queues, t.partitionsMax)
+	image := imageOf(queues, t.partitionsMax)
 	t.mu.Lock()
 	t.image, t.began, t.version = image, began, version
 	t.mu.Unlock()
