@@ -16,6 +16,8 @@ WORKERS_TIME ?= 3m
 PARKED ?= 1000
 SNAPSHOT_TIME ?= 5m
 CHAOS_SEED ?=
+CHURN_TIME ?= 3m
+CHURN_MEMBERS ?= 50
 # Packages whose tests need no database.
 SHORT    := ./cmd ./dedup/... ./kafkawire/... ./queen/httpapi/...
 RACE     ?= ./dedup/... ./kafkawire/... ./queen/... ./store
@@ -167,6 +169,11 @@ chaos: ## faults under load, then counting, over three seeds (CHAOS_TIME=10m CHA
 scale-kafka: ## 10,000 topics, 10,000 partitions of one, and 1,000 idle consumers, to what is promised
 	@.ci/need postgresql
 	COMPAT_SCALE=1 $(GO) test -count=1 -v -timeout 30m -run '^TestScale$$' ./compat
+
+.PHONY: churn
+churn: ## a group whose members join, leave and die at random, its coordinator killed (CHURN_TIME=3m CHURN_MEMBERS=50)
+	@.ci/need postgresql
+	CHURN_TIME=$(CHURN_TIME) CHURN_MEMBERS=$(CHURN_MEMBERS) $(GO) test -count=1 -v -timeout 1h -run '^TestCoordinatorsAreReplaced$$/^churn$$' ./compat
 
 .PHONY: mutants
 mutants: ## known mistakes put into the product one by one: each must be caught by its test

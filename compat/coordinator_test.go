@@ -108,13 +108,20 @@ func slowly(t *testing.T, p *broker.Process, steps func(ctx context.Context, k *
 	t.Log(r.Detail)
 }
 
-// Of three brokers one is stopped, wakes up again, and is killed.
+// Of three brokers one is stopped, wakes up again, and is killed; a second one ends
+// while members come and go (make churn does that for longer, and alone).
 func TestCoordinatorsAreReplaced(t *testing.T) {
 	t.Parallel()
-	dir := server(t)
+	dir := dataDir(t)
+	keeper := start(t, broker.Config{DataDir: dir}) // its database outlives the brokers
 	a, b := second(t, dir), second(t, dir)
+	left := 3
 	t.Run("paused", func(t *testing.T) { pausedCoordinatorCannotCommit(t, a, b) })
-	t.Run("killed", func(t *testing.T) { killedCoordinatorIsReplaced(t, a, b) })
+	t.Run("killed", func(t *testing.T) {
+		killedCoordinatorIsReplaced(t, a, b)
+		left--
+	})
+	t.Run("churn", func(t *testing.T) { groupChurn(t, b, keeper, left, churnSizeFromEnv(t)) })
 }
 
 // A coordinator that was stopped for longer than it takes to be replaced wakes up
