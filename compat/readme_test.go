@@ -37,6 +37,10 @@ func TestReadmeDoesWhatItSays(t *testing.T) {
 		t.Fatalf("%d blocks of commands and %d of output", len(commands), len(outputs))
 	}
 	p := shared(t)
+	binary, err := queenBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -45,6 +49,7 @@ func TestReadmeDoesWhatItSays(t *testing.T) {
 		block = strings.ReplaceAll(block, "127.0.0.1:6632", p.HTTP)
 		cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", block)
 		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"), "QUEEN_URL=http://"+p.HTTP)
 		got, err := cmd.CombinedOutput()
 		if err != nil || string(got) != outputs[i] {
 			t.Fatalf("block %d: %v\n%s\nprinted\n%s\nREADME says\n%s", i+1, err, block, got, outputs[i])
