@@ -90,6 +90,13 @@ var mutants = []struct {
 	{name: "no position because of an error", pkg: "./kafkawire", test: "TestOffsetFetchTellsNoneFromAnError", changes: []change{
 		{"kafkawire/offsets.go", "case code != codeNone:\n\t\tp.ErrorCode = code", "case code != codeNone:"},
 	}},
+	{name: "a partition is given before it is let go of", pkg: "./kafkawire", test: "TestConsumerGroupModel", changes: []change{
+		{"kafkawire/consumer_group_reconcile.go", "return !taken || o.member == m // what", "return true || o.member == m || taken // what"},
+		{"kafkawire/consumer_group_reconcile.go", "if o, taken := g.owners[p]; taken && o.member != m {", "if o, taken := g.owners[p]; false && taken && o.member != m {"},
+	}},
+	{name: "a member's epoch is not checked at commits", pkg: "./kafkawire", test: "TestCommitsOfConsumerGroups", changes: []change{
+		{"kafkawire/consumer_group_reconcile.go", "if o, ok := g.owners[p]; !ok || o.member != m || o.since > epoch {", "if o, ok := g.owners[p]; false && (!ok || o.member != m || o.since > epoch) {"},
+	}},
 	{
 		name: "acknowledged before the commit is on disk", pkg: "./compat/chaos", test: underFaults,
 		says: []string{"lost:", "end went back:", "skipped:", "changed:", "elsewhere:", "twice:", "two names:"}, changes: []change{
