@@ -144,8 +144,14 @@ func (b binaries) command(ctx context.Context, as *account, dir, program string,
 	return cmd
 }
 
+// mallocEnv keeps memory of a statement for the next one. A call of append takes
+// several buffers of up to 1 MiB; by default glibc maps each anew, and clearing and
+// unmapping their pages took an eighth of the server's time. Other C libraries
+// ignore these.
+var mallocEnv = []string{"MALLOC_MMAP_THRESHOLD_=16777216", "MALLOC_TRIM_THRESHOLD_=16777216", "MALLOC_TOP_PAD_=4194304"}
+
 func childEnv(home string) []string {
-	env := []string{"HOME=" + home, "LC_ALL=C", "LANG=C"}
+	env := append([]string{"HOME=" + home, "LC_ALL=C", "LANG=C"}, mallocEnv...)
 	for _, name := range []string{"PATH", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"} {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)
