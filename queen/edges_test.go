@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -234,6 +235,105 @@ var edges = map[string]func(*room){
 		r.want(got[0], Duplicate, first)
 		if m := fetchAll(r.t, r.Engine, "q", ""); len(m) != 1 || string(m[0].Value) != `{"n":1}` {
 			r.t.Fatalf("%d messages, %q; want the first payload", len(m), m[0].Value)
+		}
+	},
+	"in a transaction everything rolls back": func(r *room) {
+		first := r.push("q", "a")
+		tx := func() Transaction {
+			return Transaction{
+				Operations: []Operation{pushOp(msg("q", "", "b", "1"), msg("q", "", "a", "1"), msg("other", "", "", "1"))},
+				KV:         []KVOp{{Op: KVIncr, NS: "n", Key: "sum", Delta: "1", Forever: true}},
+			}
+		}
+		for range 2 {
+			got := transact(r.t, r.Engine, tx())
+			if got.Reason != RollbackDuplicate || got.Failed != 1 || got.Pushed[1].MessageID != first.MessageID || got.Pushed[1].Offset != first.Offset {
+				r.t.Fatalf("%+v, want a duplicate of %+v", got, first)
+			}
+			r.reopen() // also where nothing is remembered
+		}
+		if sum := r.mustKV(r.t, KVOp{Op: KVGet, NS: "n", Key: "sum"}); sum.Applied {
+			r.t.Fatalf("the counter is %s, want none", sum.Value)
+		}
+		r.want(r.push("q", "b"), Queued, Pushed{}) // not remembered
+		r.age(3599 + 62)
+		if got := transact(r.t, r.Engine, tx()); got.Reason != rollbackNone || got.Pushed[1].Status != Queued {
+			r.t.Fatalf("after the window: %+v", got)
+		}
+	},
+	"in a transaction an id repeated is stored once": func(r *room) {
+		for _, seconds := range []int{3600, 0} {
+			q := fmt.Sprint("q", seconds)
+			r.window(q, seconds)
+			got := transact(r.t, r.Engine, Transaction{Operations: []Operation{
+				pushOp(msg(q, "", "a", "1"), msg(q, "Default", "a", "2")), pushOp(msg(q, "p", "a", "3"), msg(q, "", "a", "4")),
+			}})
+			p := got.Pushed
+			if got.Reason != rollbackNone || p[0].Status != Queued || p[2].Status != Queued {
+				r.t.Fatalf("window %d: %+v", seconds, got)
+			}
+			r.want(p[1], Duplicate, p[0])
+			r.want(p[3], Duplicate, p[0])
+			if n := len(fetchAll(r.t, r.Engine, q, "")); n != 1 {
+				r.t.Fatalf("window %d: %d messages stored, want 1", seconds, n)
+			}
+		}
+	},
+	"in a transaction a window of 0 probes nothing": func(r *room) {
+		r.window("q", 0)
+		r.push("q", "a")
+		got := transact(r.t, r.Engine, Transaction{Operations: []Operation{pushOp(msg("q", "", "a", "1"))}})
+		if got.Reason != rollbackNone || got.Pushed[0].Status != Queued || got.Pushed[0].Offset != 1 {
+			r.t.Fatalf("%+v, want it stored again", got)
+		}
+	},
+	"in a transaction an original that is deleted": func(r *room) {
+		r.push("q", "a")
+		r.push("q", "b")
+		p, err := r.Partitions(r.t.Context(), "q")
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if _, err := r.db.RaiseLogStart(r.t.Context(), p[0].ID, 1); err != nil {
+			r.t.Fatal(err)
+		}
+		got := transact(r.t, r.Engine, Transaction{Operations: []Operation{pushOp(msg("q", "", "a", "1"))}})
+		if got.Reason != RollbackDuplicate || got.Pushed[0].MessageID != uuid.Nil || got.Pushed[0].Offset != 0 {
+			r.t.Fatalf("%+v, want a duplicate of offset 0 without an id", got)
+		}
+	},
+	"in a transaction what it stores is known": func(r *room) {
+		got := transact(r.t, r.Engine, Transaction{Operations: []Operation{pushOp(msg("q", "", "a", "1"), msg("q", "", "", "2"))}})
+		r.want(r.push("q", "a"), Duplicate, got.Pushed[0])
+		r.want(r.push("q", got.Pushed[1].MessageID.String()), Duplicate, got.Pushed[1])
+		again := transact(r.t, r.Engine, Transaction{Operations: []Operation{pushOp(msg("q", "", "a", "1"))}})
+		r.want(again.Pushed[0], Duplicate, got.Pushed[0])
+	},
+	"a window that another broker changed": func(r *room) {
+		other := openEngine(r.t, storetest.Open(r.t, r.db), func(c *Config) { r.mode(c); c.CatalogEvery = time.Hour })
+		first := r.push("q", "a")
+		transact(r.t, other, Transaction{Operations: []Operation{pushOp(msg("q", "", "b", "1"))}}) // it knows the queue now
+		r.window("q", 0)
+		if got := transact(r.t, other, Transaction{Operations: []Operation{pushOp(msg("q", "", "a", "1"))}}); got.Reason != rollbackNone {
+			r.t.Fatalf("%+v, want it stored under the new window", got)
+		}
+		r.window("q", 3600)
+		got := transact(r.t, other, Transaction{Operations: []Operation{pushOp(msg("q", "", "a", "1"))}})
+		if got.Reason != RollbackDuplicate {
+			r.t.Fatalf("%+v, want a duplicate under the new window", got)
+		}
+		r.want(got.Pushed[0], Duplicate, first)
+	},
+	"a queue that another broker deleted": func(r *room) {
+		other := openEngine(r.t, storetest.Open(r.t, r.db), func(c *Config) { r.mode(c); c.CatalogEvery = time.Hour })
+		r.push("q", "a")
+		transact(r.t, other, Transaction{Operations: []Operation{pushOp(msg("q", "", "b", "1"))}})
+		if _, err := r.DeleteQueue(r.t.Context(), QueueRef{Name: "q"}); err != nil {
+			r.t.Fatal(err)
+		}
+		got := transact(r.t, other, Transaction{Operations: []Operation{pushOp(msg("q", "", "a", "1"))}})
+		if got.Reason != rollbackNone || got.Pushed[0].Status != Queued || got.Pushed[0].Offset != 0 {
+			r.t.Fatalf("%+v, want it in a queue made anew", got)
 		}
 	},
 	"consumed ids stay known": func(r *room) { // D02
