@@ -294,8 +294,9 @@ func (t *txBody) appendRollback(b []byte, got *queen.Transacted) []byte {
 	if got.Lost != nil {
 		b = appendLost(b, got.Lost)
 	} else {
+		// The reason stands in front: of an SDK that raises, the text is all that is left.
 		b = append(b, `,"error":`...)
-		b = appendString(b, got.Err.Error())
+		b = appendString(b, string(got.Reason)+": "+got.Err.Error())
 	}
 	if got.Reason == queen.RollbackDuplicate {
 		b = append(b, `,"duplicates":[`...)
