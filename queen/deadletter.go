@@ -208,7 +208,7 @@ func (e *Engine) PurgeDeadLetters(ctx context.Context, q DeadQuery) (int, error)
 
 // ReplayDeadLetters pushes the dead letters chosen again, up to Limit of them, each at the end
 // of its partition and under an id of its own, and forgets them. A replay that is
-// repeated within the queue's window, after a lost answer too, stores nothing twice.
+// repeated, after a lost answer too, stores nothing twice.
 func (e *Engine) ReplayDeadLetters(ctx context.Context, q DeadQuery) ([]Replayed, error) {
 	letters, _, err := e.DeadLetters(ctx, q)
 	if err != nil {
@@ -292,15 +292,41 @@ func (e *Engine) FindMessage(ctx context.Context, partitionID int64, id []byte) 
 	return queue, letters[0].Message, &letters[0], nil
 }
 
-// replay pushes one letter and forgets it.
+// replayNS is where the replays of dead letters are noted, by their number: for ever
+// until the letter is forgotten, and a while after, for whoever read it before.
+const (
+	replayNS      = "queen.replayed"
+	replaySeconds = 3600
+)
+
+// replay pushes one letter and forgets it. The push and the note that it happened
+// are one transaction, so whoever comes second finds the note, whatever the
+// queue's window; the letter goes after.
 func (e *Engine) replay(ctx context.Context, l DeadLetter) (Pushed, error) {
-	got := e.Push(ctx, []Message{replayMessage(&l)})[0]
-	if got.Status == Failed {
-		return got, got.Err
+	m := replayMessage(&l)
+	note := KVOp{Op: KVPutIfAbsent, NS: replayNS, Key: strconv.FormatInt(l.ID, 10), Value: []byte("true"), Forever: true, Required: true}
+	got, err := e.Transact(ctx, Transaction{Operations: []Operation{{Push: []Message{m}}}, KV: []KVOp{note}})
+	if err != nil {
+		return Pushed{}, err
 	}
-	err := e.untilKnown(ctx, func(ctx context.Context) error {
+	out := Pushed{Status: Duplicate, TransactionID: m.ID, Partition: m.Partition, Offset: -1}
+	switch got.Reason {
+	case rollbackNone, RollbackDuplicate:
+		out = got.Pushed[0]
+	case RollbackKVPrecondition: // replayed before
+	default:
+		return out, got.Err
+	}
+	err = e.untilKnown(ctx, func(ctx context.Context) error {
 		_, err := e.db.DeleteDeadLetters(ctx, []int64{l.ID})
 		return err
 	})
-	return got, storeError("replay", err)
+	if err != nil {
+		return out, storeError("replay", err)
+	}
+	note.Op, note.Forever, note.Required, note.TTLSeconds = KVPut, false, false, replaySeconds
+	if _, err := e.KV(ctx, []KVOp{note}); err != nil {
+		return out, err
+	}
+	return out, nil
 }

@@ -22,12 +22,16 @@ func bury(t *testing.T, e *Engine, queue, group string, n int) {
 	ackAll(t, e, p, AckDead)
 }
 
-// TestDeadLettersOutliveRetentionAndAreReplayedOnce: the first attempt's answer
-// was lost, the second one does it again.
+// TestDeadLettersOutliveRetentionAndAreReplayedOnce also where no ids are looked
+// for: the first attempt's answer was lost, the second one does it again.
 func TestDeadLettersOutliveRetentionAndAreReplayedOnce(t *testing.T) {
 	t.Parallel()
 	db := storetest.New(t)
 	e := openEngine(t, db)
+	window := 0
+	if _, err := e.Configure(t.Context(), "q", OptionsPatch{DedupWindowSeconds: &window}); err != nil {
+		t.Fatal(err)
+	}
 	bury(t, e, "q", "g", 3)
 	partition := query[int64](t, db, `SELECT id FROM log_partitions`)
 	if _, err := db.RaiseLogStart(t.Context(), partition, 3); err != nil {

@@ -298,3 +298,34 @@ func TestManyWaitersShareWhatComes(t *testing.T) {
 		t.Errorf("%d of %d were served", len(names), n)
 	}
 }
+
+// TestLostAnswersOfClaimsAndAcks: what was done is found again, and counts once.
+func TestLostAnswersOfClaimsAndAcks(t *testing.T) {
+	t.Parallel()
+	l, db := openLossy(t)
+	e := openEngine(t, db)
+	const group = "group whose answers are lost"
+	pushTo(t, e, "q", "a", 3)
+	first := popBatch(t, e, PopRequest{Queue: "q", Group: group, Batch: 2})
+	e.Release(t.Context(), first.LeaseID)
+
+	l.lose(group)
+	p := popBatch(t, e, PopRequest{Queue: "q", Group: group, Batch: 2})
+	if l.count() != 1 || shown([]Popped{p}) != " q/a:01" {
+		t.Fatalf("%d answers were lost; popped%s, want both messages", l.count(), shown([]Popped{p}))
+	}
+	l.lose(group)
+	a := e.Ack(t.Context(), []Ack{
+		{TransactionID: p.Messages[0].TransactionID, PartitionID: p.PartitionID, LeaseID: p.LeaseID, Group: group, Status: AckCompleted},
+		{TransactionID: p.Messages[1].TransactionID, PartitionID: p.PartitionID, LeaseID: p.LeaseID, Group: group, Status: AckFailed},
+	})
+	if l.count() != 2 || a[0].Err != nil || a[1].Err != nil {
+		t.Fatalf("%d answers were lost; %+v", l.count(), a)
+	}
+	if n := query[int](t, db, `SELECT sum(failures) FROM retries`); n != 1 {
+		t.Errorf("the failure counts %d times", n)
+	}
+	if p := popBatch(t, e, PopRequest{Queue: "q", Group: group, Batch: 9}); shown([]Popped{p}) != " q/a:12" {
+		t.Errorf("popped%s", shown([]Popped{p}))
+	}
+}

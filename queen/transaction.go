@@ -433,6 +433,7 @@ func (t *transaction) learn(ctx context.Context, targets []*txTarget, stored []s
 		// An earlier attempt, made otherwise, is what took effect.
 		w.tail.forget(g.f.p.id)
 		w.waiters.wake(g.f.p.id)
+		w.hotlist.wrote(g.f.p)
 		base := IDBase{Hi: r.IDHi, Lo: r.IDLo}
 		for k, it := range g.f.natives {
 			it.settle(Queued, base.ID(int64(k)), r.Base+int64(k), nil)

@@ -184,14 +184,16 @@ func (s *Server) replay(ctx context.Context, q queen.DeadQuery) (answer, error) 
 		items = appendBool(items, g.Err == nil)
 		if g.Err == nil {
 			n++
-			items = append(items, `,"message_id":`...)
-			items = appendUUID(items, g.Pushed.MessageID)
 			items = append(items, ',')
 			items = appendBytes(items, "transaction_id", "_base64", g.Pushed.TransactionID)
 			items = append(items, `,"partition":`...)
 			items = appendString(items, g.Pushed.Partition)
-			items = append(items, `,"offset":`...)
-			items = appendInt(items, g.Pushed.Offset)
+			if g.Pushed.Offset >= 0 { // else an earlier attempt replayed it
+				items = append(items, `,"message_id":`...)
+				items = appendUUID(items, g.Pushed.MessageID)
+				items = append(items, `,"offset":`...)
+				items = appendInt(items, g.Pushed.Offset)
+			}
 		} else {
 			p := problemOf(g.Err)
 			items = append(items, `,"error":`...)
