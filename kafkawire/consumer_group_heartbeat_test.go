@@ -339,6 +339,20 @@ func TestEmptyConsumerGroupsAreBounded(t *testing.T) {
 	c.hears(consumes("g0", "m", "t"), codeNone, 3, "[0]")
 }
 
+// What all groups hold together is bounded: who joins is to try again, who is in stays.
+func TestConsumerGroupsShareTheBoundOnBytes(t *testing.T) {
+	t.Parallel()
+	d := open(t, func(c *Config) { c.Groups.BytesMax = 1200 })
+	d.fake.topic("t", 1)
+	c := d.dial()
+	c.hears(consumes("g1", "m", "t"), codeNone, 1, "[0]")
+	c.hears(consumes("g2", "m", "t"), codeNone, 1, "[0]")
+	c.hears(consumes("g3", "m", "t"), codeCoordinatorNotAvailable, 0, "-")
+	c.hears(consume("g1", "m", 1), codeNone, 1, "-")
+	c.hears(consume("g2", "m", epochLeave), codeNone, epochLeave, "-")
+	c.hears(consumes("g3", "m", "t"), codeNone, 1, "[0]")
+}
+
 // Joins that come together share a list of topics, and none uses an older one.
 func TestImagesAreFreshAndShared(t *testing.T) {
 	t.Parallel()

@@ -100,6 +100,15 @@ type consumerHeartbeat struct {
 	clientHost string
 }
 
+// size is about what the heartbeat brings to keep.
+func (r *consumerHeartbeat) size() int {
+	n := memberBytes + len(r.memberID) + len(r.instance) + len(r.clientID) + len(text(r.rack)) + len(text(r.regex))
+	for _, name := range r.names {
+		n += 16 + len(name)
+	}
+	return n
+}
+
 // full says whether the member told everything, so that it is told everything.
 func (r *consumerHeartbeat) full() bool {
 	return r.rebalance >= 0 && (r.names != nil || r.regex != nil) && r.knowsOwned

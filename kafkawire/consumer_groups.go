@@ -14,6 +14,12 @@ import (
 // nobody is in becomes a consumer group; one that has members does not.
 func (s *groups) consume(name string, under queen.Fence, r *consumerHeartbeat, image *topicImage) consumerAnswer {
 	joins := r.epoch == 0
+	s.mu.Lock()
+	full := s.bytes+r.size() > s.cfg.BytesMax
+	s.mu.Unlock()
+	if full && (joins || r.names != nil || r.regex != nil) { // others bring nothing to keep
+		return refuse(codeCoordinatorNotAvailable, "this broker holds as much for groups as it may; try again")
+	}
 	l := s.find(name, under, joins)
 	if l == nil && joins {
 		return refuse(codeCoordinatorNotAvailable, "this broker has as many groups as it may; try again")

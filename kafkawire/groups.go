@@ -44,7 +44,7 @@ type GroupConfig struct {
 	// group.consumer.session.timeout.ms); default 45 s.
 	ConsumerSession time.Duration
 	// RegexesMax bounds the different regular expressions a consumer group
-	// subscribes to; one more is answered INVALID_REQUEST; default 100.
+	// subscribes to; one more is answered INVALID_REQUEST; default 20.
 	RegexesMax int
 	// EmptyKeep is how long a group is known after its last member went,
 	// if it is one of few, a tenth of GroupsMax; default 10 min.
@@ -78,7 +78,7 @@ func (c GroupConfig) withDefaults() GroupConfig {
 	wait(&c.SessionMax, 30*time.Minute)
 	wait(&c.ConsumerHeartbeat, 5*time.Second)
 	wait(&c.ConsumerSession, 45*time.Second)
-	number(&c.RegexesMax, 100)
+	number(&c.RegexesMax, 20)
 	wait(&c.EmptyKeep, 10*time.Minute)
 	number(&c.OffsetMetadataBytesMax, 4096)
 	wait(&c.OffsetsRetention, 7*24*time.Hour)
