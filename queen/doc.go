@@ -33,7 +33,8 @@
 //	window      how long an id stays known, in seconds, by the database's clock
 //	duplicate   the verdict on an id that is stored already; it names the original
 //	cursor      a group's next offset in a partition
-//	lease       a batch given to one consumer of a group for a time
+//	lease       a batch given to one consumer of a group for a time; one lease may cover several partitions
+//	dead letter a message a group gave up on: told so, or failed beyond the queue's limit
 //	mark        a partition's log start and next offset as last seen committed
 //	incarnation one timeline of one database system; another begins with a failover or restore
 //	epoch       the incarnation's number, written into segments as leader epoch

@@ -48,6 +48,7 @@ func (e *Engine) DeleteGroupFrom(ctx context.Context, group, queueName string, s
 }
 
 func (e *Engine) deleteGroup(ctx context.Context, name string, under Fence, queueID int64, queueName string, subscriptions bool) error {
+	defer e.hotlist.forgotten(name)
 	n, err := e.db.DeleteGroup(ctx, name, under, queueID, subscriptions)
 	switch shown := groupShown(name); {
 	case err != nil:
@@ -87,6 +88,7 @@ func (e *Engine) DeleteOffsets(ctx context.Context, group string, under Fence, r
 		}
 		ids = append(ids, p.id)
 	}
+	defer e.hotlist.forgotten(group)
 	if _, err := e.db.DeleteCursors(ctx, group, under, ids); err != nil {
 		return nil, groupError("delete offsets", group, err)
 	}

@@ -310,6 +310,21 @@ func (h *hotlist) moved(group string, p *partition) {
 	}
 }
 
+// forgotten tells that positions of a group are gone: what it could claim is asked
+// anew.
+func (h *hotlist) forgotten(group string) {
+	if h.count.Load() == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for k, s := range h.sets {
+		if k.group == group {
+			s.lookedAt = time.Time{}
+		}
+	}
+}
+
 // ended tells that nothing of a group's is leased any more in a partition, and
 // that it can be claimed after a delay where more is there.
 func (h *hotlist) ended(group string, id int64, more bool, delay time.Duration) {

@@ -246,6 +246,28 @@ func TestParkedPopsSeeOtherBrokers(t *testing.T) {
 	}
 }
 
+// TestWhoWaitsSeesItsGroupDeleted: it begins anew.
+func TestWhoWaitsSeesItsGroupDeleted(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, storetest.New(t))
+	pushTo(t, e, "q", "a", 2)
+	popAll(t, e, PopRequest{Queue: "q", Group: "g", Batch: 2, AutoAck: true})
+	got := make(chan []Popped, 1)
+	go func() {
+		p, err := e.Pop(t.Context(), PopRequest{Queue: "q", Group: "g", Batch: 9, Wait: time.Minute})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- p
+	}()
+	if err := e.DeleteGroupFrom(t.Context(), "g", "q", true); err != nil {
+		t.Fatal(err)
+	}
+	if p := <-got; shown(p) != " q/a:01" {
+		t.Errorf("popped%s", shown(p))
+	}
+}
+
 // TestSubscriptionsStart: where the first request of a group says.
 func TestSubscriptionsStart(t *testing.T) {
 	t.Parallel()
