@@ -179,7 +179,7 @@ func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 		source    = make([]string, 0, n)
 		verified  = make([]int64, 0, n)
 		header    = make([][]byte, 0, n)
-		data      = make([][]byte, 0, n)
+		data      = make(pieces, 0, n)
 		parts     = make([]int32, 0, n)
 		hashed    = make([]int32, 0, n)
 		withheld  = make([]int32, 0, n)

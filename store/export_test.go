@@ -23,7 +23,10 @@ func AppendCall(segs []Segment, wait bool) (sql string, args []any) {
 }
 
 // RegisterTypes gives a test's own connection the types of a pooled one.
-func RegisterTypes(m *pgtype.Map) { registerUUIDArray(m) }
+func RegisterTypes(m *pgtype.Map) {
+	registerUUIDArray(m)
+	registerPieces(m)
+}
 
 // Migration internals, for tests with files of their own.
 var (

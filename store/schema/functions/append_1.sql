@@ -35,7 +35,7 @@ CREATE FUNCTION append_1(
     p_source       text[],     -- the source of record ids assumed; '' where no record was read for its id
     p_verified     bigint[],   -- no id of the segment occurs at or below, spans apart; −1: cannot vouch
     p_header       bytea[],    -- its last 32 bytes per batch describe the batches
-    p_data         bytea[],
+    p_data         bytea,      -- of all segments, one after another: an array would be copied once more
     p_parts        integer[],  -- number of parts
     p_hashed       integer[],  -- number of hashes: 0, or one per offset
     p_withheld     integer[],  -- number of ids whose messages are not sent, because they seem to be stored
@@ -92,6 +92,8 @@ DECLARE
     v_hash    integer := 0;   -- hashes of the segments before this one
     v_held    integer := 0;   -- ids withheld of the segments before this one
     v_n       integer;        -- parts of this segment
+    v_at_data integer := 0;   -- bytes of the segments before this one
+    v_bytes   integer;        -- of this segment
     v_txns_start bigint;
     v_max_ids bigint;
     v_source  text;
@@ -135,6 +137,10 @@ BEGIN
         segment := s;
         v_pid := p_partition[s];
         v_n := p_parts[s];
+        v_bytes := 0;
+        FOR k IN v_part + 1 .. v_part + v_n LOOP
+            v_bytes := v_bytes + p_part_bytes[k];
+        END LOOP;
         base_offset := NULL; end_offset := NULL; created_at := NULL; next_offset := NULL;
         part_verdicts := NULL; part_offsets := NULL;
         dup_index := NULL; dup_offset := NULL; dup_hi := NULL; dup_lo := NULL; dup_compacted := NULL;
@@ -322,7 +328,7 @@ BEGIN
 
         IF status IS NULL THEN
             -- 5 Write.
-            v_data := p_data[s];
+            v_data := substr(p_data, v_at_data + 1, v_bytes);
             v_header := p_header[s];
             v_ttls := NULL;
             IF p_hashed[s] > 0 AND cardinality(p_ttls) > 0 THEN
@@ -341,7 +347,7 @@ BEGIN
                 END IF;
                 FOR k IN v_part + 1 .. v_part + v_n LOOP
                     IF part_verdicts[k - v_part] = 0 THEN
-                        v_data := v_data || substr(p_data[s], v_byte + 1, p_part_bytes[k]);
+                        v_data := v_data || substr(p_data, v_at_data + v_byte + 1, p_part_bytes[k]);
                         v_header := v_header || substr(p_header[s], v_entries + 32 * v_batch + 1, 32 * p_part_batches[k]);
                         IF p_hashed[s] > 0 THEN
                             v_hashes := v_hashes || p_hashes[v_hash + v_offset + 1 : v_hash + v_offset + p_part_span[k]];
@@ -389,6 +395,7 @@ BEGIN
 
         RETURN NEXT;
         v_part := v_part + v_n;
+        v_at_data := v_at_data + v_bytes;
         v_hash := v_hash + p_hashed[s];
         v_held := v_held + p_withheld[s];
     END LOOP;

@@ -72,7 +72,7 @@ BEGIN
               FROM append_1(
                      p_epoch => p_epoch, p_wait => true, p_partition => p_partition[s:s], p_known => p_known[s:s],
                      p_id_hi => p_hi[s:s], p_id_lo => p_lo[s:s], p_window => p_window[s:s], p_source => '{""}',
-                     p_verified => p_verified[s:s], p_header => p_header[s:s], p_data => p_data[s:s],
+                     p_verified => p_verified[s:s], p_header => p_header[s:s], p_data => p_data[s],
                      p_parts => '{1}', p_hashed => '{1}', p_withheld => '{0}', p_hashes => p_hash[s:s], p_ttls => '{}',
                      p_withheld_hashes => '{}', p_part_bytes => p_bytes[s:s], p_part_batches => '{1}',
                      p_part_span => '{1}', p_part_records => '{1}', p_part_max_ts => p_max_ts[s:s], p_part_pid => '{-1}',

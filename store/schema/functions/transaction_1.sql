@@ -38,7 +38,7 @@ CREATE FUNCTION transaction_1(
     p_source          text[],
     p_verified        bigint[],
     p_header          bytea[],
-    p_data            bytea[],
+    p_data            bytea,
     p_parts           integer[],
     p_hashed          integer[],
     p_withheld        integer[],
