@@ -114,6 +114,48 @@ func TestBadRequestsAreNamed(t *testing.T) {
 		"kv path: no key":       {"GET", "/api/v1/kv/n/", "", 404, "no_such_route", ""},
 		"kv path: method":       {"PATCH", "/api/v1/kv/n/k/l", `{}`, 405, "method_not_allowed", "DELETE, GET, HEAD, POST, PUT"},
 
+		"tx: not an operation":    {"POST", "/api/v1/transaction", `{"operations":[1]}`, 400, "invalid_request", "operations[0]: must be an object"},
+		"tx: no type":             {"POST", "/api/v1/transaction", `{"operations":[{"queue":"q","payload":1}]}`, 400, "invalid_request", "operations[0]: type is missing"},
+		"tx: type":                {"POST", "/api/v1/transaction", `{"operations":[{"type":"pop"}]}`, 400, "invalid_request", "operations[0].type: must be push or ack"},
+		"tx: type twice":          {"POST", "/api/v1/transaction", `{"operations":[{"type":"push","type":"ack"}]}`, 400, "invalid_request", "operations[0].type: is given twice"},
+		"tx: member":              {"POST", "/api/v1/transaction", `{"operation":[]}`, 400, "unknown_field", "operation"},
+		"tx: twice":               {"POST", "/api/v1/transaction", `{"kv":[],"kv":[]}`, 400, "invalid_request", "kv: is given twice"},
+		"tx: item":                {"POST", "/api/v1/transaction", `{"operations":[{"type":"push","items":[{"queue":"q","payload":1},{"queue":"q","payload":1,"transactionID":"x"}]}]}`, 400, "unknown_field", "operations[0].items[1].transactionID"},
+		"tx: empty id":            {"POST", "/api/v1/transaction", `{"operations":[{"type":"push","queue":"q","payload":1,"transactionId":""}]}`, 400, "invalid_transaction_id", "operations[0].transactionId"},
+		"tx: no value":            {"POST", "/api/v1/transaction", `{"operations":[{"type":"push","items":[{"queue":"q"}]}]}`, 400, "invalid_request", "operations[0].items[0]: one of payload"},
+		"tx: items and an item":   {"POST", "/api/v1/transaction", `{"operations":[{"type":"push","items":[],"queue":"q"}]}`, 400, "invalid_request", "operations[0]: a push has items, or"},
+		"tx: items twice":         {"POST", "/api/v1/transaction", `{"operations":[{"type":"push","items":[],"items":[]}]}`, 400, "invalid_request", "operations[0].items: is given twice"},
+		"tx: half a surrogate":    {"POST", "/api/v1/transaction", `{"operations":[{"type":"push","queue":"q","payload":1,"transactionId":"\ud800"}]}`, 400, "invalid_request", "operations[0].transactionId: holds half"},
+		"tx: ack no status":       {"POST", "/api/v1/transaction", `{"operations":[{"type":"ack","transactionId":"a","partitionId":"1"}]}`, 400, "invalid_request", "operations[0]: status is missing"},
+		"tx: ack member":          {"POST", "/api/v1/transaction", `{"operations":[{"type":"ack","transactionId":"a","partitionId":"1","status":"completed","x":1}]}`, 400, "unknown_field", "operations[0].x"},
+		"tx: kv":                  {"POST", "/api/v1/transaction", `{"kv":[{"op":"once","ns":"n","key":"k","required":true,"ttlSeconds":1}]}`, 400, "invalid_request", "kv[0].required: is not for once"},
+		"tx: timer":               {"POST", "/api/v1/transaction", `{"timers":[{"op":"schedule","queue":"q","timerKey":"k","data":1}]}`, 400, "invalid_request", "timers[0]: delayMs is missing"},
+		"tx: required lease":      {"POST", "/api/v1/transaction", `{"operations":[],"requiredLeases":["01900000-0000-7000-8000-000000000003"]}`, 400, "invalid_request", "requiredLeases: no ack"},
+		"tx: lease type":          {"POST", "/api/v1/transaction", `{"requiredLeases":[1]}`, 400, "invalid_request", "requiredLeases[0]: must be a string"},
+		"tx: trailing":            {"POST", "/api/v1/transaction", `{}{}`, 400, "bad_json", "at byte"},
+		"tx: array":               {"POST", "/api/v1/transaction", `[]`, 400, "invalid_request", "must be an object"},
+		"tx: deep":                {"POST", "/api/v1/transaction", `{"operations":[{"type":"push","queue":"q","payload":` + strings.Repeat("[", 1001) + strings.Repeat("]", 1001) + `}]}`, 400, "bad_json", "nested deeper"},
+		"tx: parameter":           {"POST", "/api/v1/transaction?x=1", `{}`, 400, "unknown_parameter", "x"},
+		"timers: no op":           {"POST", "/api/v1/timers", `[{"queue":"q","timerKey":"k"}]`, 400, "invalid_request", "[0]: op is missing"},
+		"timers: op":              {"POST", "/api/v1/timers", `[{"op":"fire"}]`, 400, "invalid_request", "[0].op: must be schedule"},
+		"timers: deliverAt":       {"POST", "/api/v1/timers", `[{"op":"schedule","queue":"q","timerKey":"k","deliverAt":"2026-01-01T00:00:00Z"}]`, 400, "unknown_field", "[0].deliverAt: is not known here; when a timer is due is said by delayMs"},
+		"timers: no payload":      {"POST", "/api/v1/timers", `[{"op":"schedule","queue":"q","timerKey":"k","delayMs":1}]`, 400, "invalid_request", "one of payload"},
+		"timers: both payloads":   {"POST", "/api/v1/timers", `[{"op":"schedule","queue":"q","timerKey":"k","delayMs":1,"data":1,"payload":""}]`, 400, "invalid_request", "one of payload"},
+		"timers: not base64":      {"POST", "/api/v1/timers", `[{"op":"schedule","queue":"q","timerKey":"k","delayMs":1,"payload":"*"}]`, 400, "invalid_request", "[0].payload: is not base64"},
+		"timers: horizon":         {"POST", "/api/v1/timers", `[{"op":"schedule","queue":"q","timerKey":"k","delayMs":7776000001,"data":1}]`, 400, "invalid_request", "[0].delayMs: must be a whole number from -7776000000 to 7776000000"},
+		"timers: fraction":        {"POST", "/api/v1/timers", `[{"op":"schedule","queue":"q","timerKey":"k","delayMs":1.5,"data":1}]`, 400, "invalid_request", "[0].delayMs"},
+		"timers: zstd":            {"POST", "/api/v1/timers", `[{"op":"schedule","queue":"q","timerKey":"k","delayMs":1,"data":1,"payloadZstd":true}]`, 400, "not_served", "[0].payloadZstd"},
+		"timers: cancel payload":  {"POST", "/api/v1/timers", `[{"op":"cancel","queue":"q","timerKey":"k","data":1}]`, 400, "invalid_request", "[0].data: is not for cancel"},
+		"timers: empty txn":       {"POST", "/api/v1/timers", `[{"op":"schedule","queue":"q","timerKey":"k","delayMs":1,"data":1,"txn":""}]`, 400, "invalid_transaction_id", "[0].txn"},
+		"timers: empty partition": {"POST", "/api/v1/timers", `[{"op":"schedule","queue":"q","timerKey":"k","delayMs":1,"data":1,"partition":""}]`, 400, "invalid_name", "[0].partition"},
+		"timers: no key":          {"POST", "/api/v1/timers", `[{"op":"cancel","queue":"q"}]`, 400, "invalid_request", "timerKey is missing"},
+		"timers: too many":        {"POST", "/api/v1/timers", `[` + strings.Repeat(`{"op":"cancel","queue":"q","timerKey":"k"},`, 256) + `{}]`, 413, "too_many_items", "256"},
+		"timers: limit":           {"GET", "/api/v1/timers/q?limit=0", "", 400, "invalid_request", "limit"},
+		"timers: after twice":     {"GET", "/api/v1/timers/q?after=a&after=b", "", 400, "invalid_request", "after: is given twice"},
+		"timers: list parameter":  {"GET", "/api/v1/timers/q?offset=1", "", 400, "unknown_parameter", "offset"},
+		"timers: cancel twice":    {"DELETE", "/api/v1/timers/q/k?txn=a&txn=b", "", 400, "invalid_request", "txn: is given twice"},
+		"timers: no path key":     {"DELETE", "/api/v1/timers/q/", "", 404, "no_such_route", ""},
+
 		"configure: no queue":   {"POST", "/api/v1/configure", `{"options":{}}`, 400, "invalid_request", "queue is missing"},
 		"configure: name":       {"POST", "/api/v1/configure", `{"queue":""}`, 400, "invalid_name", ""},
 		"configure: fraction":   {"POST", "/api/v1/configure", `{"queue":"q","options":{"dedupWindowSeconds":1.5}}`, 400, "invalid_request", "options.dedupWindowSeconds"},
@@ -156,7 +198,7 @@ func TestBadRequestsAreNamed(t *testing.T) {
 			if w.Code != tc.status {
 				t.Fatalf("%d %s, want %d", w.Code, w.Body, tc.status)
 			}
-			if len(e.queues) != 0 || len(e.keys.rows) != 0 {
+			if len(e.queues) != 0 || len(e.keys.rows) != 0 || len(e.timers) != 0 {
 				t.Error("something was changed")
 			}
 			if tc.method == http.MethodHead {
@@ -188,7 +230,7 @@ func TestPagesOfOtherOriginsCannotChangeAnything(t *testing.T) {
 	}
 	f("POST", "/api/v1/push", body, "cross-site", 403)
 	f("GET", "/api/v1/pop/queue/q?autoAck=true", "", "cross-site", 403)
-	if len(e.queues) != 0 || len(e.keys.rows) != 0 {
+	if len(e.queues) != 0 || len(e.keys.rows) != 0 || len(e.timers) != 0 {
 		t.Error("stored")
 	}
 	f("POST", "/api/v1/push", body, "same-origin", 201)

@@ -68,6 +68,8 @@ func (s *Server) kv(x *exchange) (answer, error) {
 		b = append(b, `{"success":false,"reason":"kv_precondition","failedIndex":`...)
 		b = appendInt(b, int64(got.Lost))
 		b = appendLost(b, lost)
+		b = append(b, `,"error":`...)
+		b = appendString(b, "kv_precondition: the required condition on "+lost.Key+" does not hold ("+lost.Reason+")")
 	}
 	b = append(b, `,"results":[`...)
 	for i := range got.Results {
@@ -92,8 +94,7 @@ func appendLost(b []byte, lost *queen.KVResult) []byte {
 		b = append(b, `,"value":`...)
 		b = append(b, lost.Value...)
 	}
-	b = append(b, `,"error":`...)
-	return appendString(b, "nothing was applied: the required condition on "+lost.Key+" does not hold ("+lost.Reason+")")
+	return b
 }
 
 func engineOps(ops []kvOp) []queen.KVOp {

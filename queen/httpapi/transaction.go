@@ -293,11 +293,10 @@ func (t *txBody) appendRollback(b []byte, got *queen.Transacted) []byte {
 	}
 	if got.Lost != nil {
 		b = appendLost(b, got.Lost)
-	} else {
-		// The reason stands in front: of an SDK that raises, the text is all that is left.
-		b = append(b, `,"error":`...)
-		b = appendString(b, string(got.Reason)+": "+got.Err.Error())
 	}
+	// Clients show this text alone: it begins with the reason.
+	b = append(b, `,"error":`...)
+	b = appendString(b, string(got.Reason)+": "+got.Err.Error())
 	if got.Reason == queen.RollbackDuplicate {
 		b = append(b, `,"duplicates":[`...)
 		at, pushed, first := 0, 0, true
