@@ -148,7 +148,7 @@ var edges = map[string]func(*room){
 			r.t.Fatalf("%+v, before %+v, %v after a replace without the window, want 3600", c.Queue.Options, c.Before, err)
 		}
 	},
-	"a failed write never remembers the id": func(r *room) {
+	"a failed write never remembers the id": func(r *room) { // D06
 		r.push("q", "warm")
 		refuse := func(on bool) {
 			r.t.Helper()
@@ -169,6 +169,39 @@ var edges = map[string]func(*room){
 		}
 		refuse(false)
 		r.want(r.push("q", "a"), Queued, Pushed{})
+	},
+	"one of ten that the database refuses": func(r *room) { // D06
+		var msgs []Message
+		for i := range 10 {
+			msgs = append(msgs, Message{Queue: "q", Partition: fmt.Sprint("p", i), ID: []byte("a"), Value: fmt.Append(nil, i)})
+			r.Push(r.t.Context(), []Message{{Queue: "q", Partition: fmt.Sprint("p", i), ID: []byte("warm"), Value: []byte("0")}})
+		}
+		p5, err := r.catalog.named(r.t.Context(), "q", "p5")
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		exec := func(sql string) {
+			r.t.Helper()
+			if _, err := r.pool.Exec(r.t.Context(), sql); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+		exec(fmt.Sprintf(`ALTER TABLE log_segments ADD CONSTRAINT poisoned CHECK (partition_id <> %d) NOT VALID`, p5.id))
+		first := r.Push(r.t.Context(), msgs)
+		if first[5].Status != Failed {
+			r.t.Fatalf("%+v, want the refused one to fail", first[5])
+		}
+		exec(`ALTER TABLE log_segments DROP CONSTRAINT poisoned`)
+		for i, p := range r.Push(r.t.Context(), msgs) {
+			if first[i].Status == Failed {
+				r.want(p, Queued, Pushed{})
+			} else {
+				r.want(p, Duplicate, first[i])
+			}
+			if got := fetchAll(r.t, r.Engine, "q", fmt.Sprint("p", i)); len(got) != 2 || string(got[1].Value) != fmt.Sprint(i) {
+				r.t.Errorf("p%d has %d messages, want the one pushed, once", i, len(got))
+			}
+		}
 	},
 	"two brokers, one id": func(r *room) {
 		other := openEngine(r.t, storetest.Open(r.t, r.db), r.mode)
