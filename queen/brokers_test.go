@@ -67,3 +67,45 @@ func TestWhatPostgreSQLSaidIsNotForClients(t *testing.T) {
 		t.Errorf("for the log: %s", got)
 	}
 }
+
+// Background work on a partition falls to one of the live brokers, to each about
+// as often, and moves only with a broker that goes.
+func TestPartitionsAreSharedOut(t *testing.T) {
+	t.Parallel()
+	taker := func(partition int64, ids ...int32) (taker int32) {
+		t.Helper()
+		var live []store.BrokerRow
+		for _, id := range ids {
+			live = append(live, store.BrokerRow{ID: id})
+		}
+		for _, id := range ids {
+			b := &brokers{self: id, live: live}
+			if b.takes(partition) {
+				if taker != 0 {
+					t.Fatalf("partition %d is taken by %d and %d", partition, taker, id)
+				}
+				taker = id
+			}
+		}
+		if taker == 0 {
+			t.Fatalf("nobody takes partition %d", partition)
+		}
+		return taker
+	}
+	share := map[int32]int{}
+	for partition := range int64(3000) {
+		of := taker(partition, 1, 2, 3)
+		share[of]++
+		if now := taker(partition, 1, 3); of != 2 && now != of {
+			t.Fatalf("partition %d moves from %d to %d when broker 2 goes", partition, of, now)
+		}
+	}
+	for id, n := range share {
+		if n < 800 || n > 1200 {
+			t.Errorf("broker %d takes %d of 3000", id, n)
+		}
+	}
+	if b := (&brokers{self: 7}); !b.takes(1) {
+		t.Error("a broker whose own heartbeat is late takes nothing")
+	}
+}

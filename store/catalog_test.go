@@ -175,16 +175,31 @@ func TestEveryOptionIsStored(t *testing.T) {
 		t.Errorf("the table's defaults are %+v, want %+v, %v", fresh.QueueOptions, store.DefaultQueueOptions(), err)
 	}
 	want := store.QueueOptions{
-		DedupWindowSeconds: 7, WindowFrom: "kafka", DedupSource: "header:id", DedupMaxIDs: 11, MaxMessageBytes: 13,
+		DedupWindowSeconds: 7, WindowFrom: "kafka", DedupSource: "none", DedupMaxIDs: 11, MaxMessageBytes: 13,
 		RetentionMs: 17, RetentionBytes: 19, CompletedRetentionSeconds: 23,
 		LogAppendTime: true, TimestampBeforeMaxMs: 31, TimestampAfterMaxMs: 37, Configs: map[string]string{"segment.ms": "29"},
+		CleanupDelete: true, CleanupCompact: true, CompactionLagMinMs: 41, CompactionLagMaxMs: 43, TombstoneRetentionMs: 47,
+		DirtyRatioMin: 0.25, Compression: "zstd",
+		LeaseSeconds: 53, RetryLimit: 59, RetryDelayMs: 61, DelaySeconds: 67, RetentionGroups: []string{"g"},
+		Namespace: "n", Task: "t",
 	}
 	if v := reflect.ValueOf(want); !allSet(v) {
 		t.Fatalf("%+v leaves an option out", want)
 	}
-	made, err := db.CreateQueue(t.Context(), store.NewQueue{Name: "made", Fixed: true, QueueOptions: want})
-	if err != nil || !reflect.DeepEqual(made.QueueOptions, want) {
-		t.Errorf("created with %+v, %v; want %+v", made.QueueOptions, err, want)
+	sourced := want // exclude each other
+	sourced.DedupSource, sourced.CleanupCompact, sourced.CleanupDelete = "header:id", false, true
+	only := want
+	only.CleanupDelete = false
+	for name, want := range map[string]store.QueueOptions{"made": want, "sourced": sourced, "only compacted": only} {
+		made, err := db.CreateQueue(t.Context(), store.NewQueue{Name: name, Fixed: true, QueueOptions: want})
+		if err != nil || !reflect.DeepEqual(made.QueueOptions, want) {
+			t.Errorf("created with %+v, %v; want %+v", made.QueueOptions, err, want)
+		}
+	}
+	both := sourced
+	both.CleanupCompact = true
+	if _, err := db.CreateQueue(t.Context(), store.NewQueue{Name: "both", Fixed: true, QueueOptions: both}); !errors.Is(err, store.ErrSourceOrCompact) {
+		t.Errorf("ids of records in a compacted queue: %v, want ErrSourceOrCompact", err)
 	}
 	value := "29"
 	patch := store.QueuePatch{
@@ -192,6 +207,11 @@ func TestEveryOptionIsStored(t *testing.T) {
 		DedupMaxIDs: &want.DedupMaxIDs, MaxMessageBytes: &want.MaxMessageBytes, RetentionMs: &want.RetentionMs,
 		RetentionBytes: &want.RetentionBytes, CompletedRetentionSeconds: &want.CompletedRetentionSeconds,
 		LogAppendTime: &want.LogAppendTime, TimestampBeforeMaxMs: &want.TimestampBeforeMaxMs, TimestampAfterMaxMs: &want.TimestampAfterMaxMs,
+		CleanupDelete: &want.CleanupDelete, CleanupCompact: &want.CleanupCompact, CompactionLagMinMs: &want.CompactionLagMinMs,
+		CompactionLagMaxMs: &want.CompactionLagMaxMs, TombstoneRetentionMs: &want.TombstoneRetentionMs,
+		DirtyRatioMin: &want.DirtyRatioMin, Compression: &want.Compression,
+		LeaseSeconds: &want.LeaseSeconds, RetryLimit: &want.RetryLimit, RetryDelayMs: &want.RetryDelayMs,
+		DelaySeconds: &want.DelaySeconds, RetentionGroups: &want.RetentionGroups, Namespace: &want.Namespace, Task: &want.Task,
 		Configs: map[string]*string{"segment.ms": &value},
 	}
 	if !allSet(reflect.ValueOf(patch)) {
