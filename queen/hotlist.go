@@ -59,7 +59,7 @@ type heldKey struct {
 	partition int64
 }
 
-// popSet is one selection. All but key and began is guarded by hotlist.mu.
+// popSet is one selection. All but key, began and start is guarded by hotlist.mu.
 type popSet struct {
 	key   popKey
 	began time.Time // when the group first asked

@@ -77,10 +77,7 @@ func (h *hotlist) tick(now time.Time, every time.Duration, changes int64) (due [
 func (e *Engine) watchSets(sets []*popSet) {
 	now := time.Now()
 	for _, s := range sets {
-		e.hotlist.mu.Lock()
-		queues := s.queues
-		e.hotlist.mu.Unlock()
-		for _, q := range queues {
+		for _, q := range e.hotlist.chosen(s) {
 			for _, p := range q.all() {
 				if s.key.covers(p) {
 					e.watches.add(p, now)
@@ -107,7 +104,7 @@ func (e *Engine) lookFor(ctx context.Context, sets []*popSet) error {
 		if err := e.subscribe(ctx, s); err != nil {
 			return err
 		}
-		for _, q := range s.queues {
+		for _, q := range e.hotlist.chosen(s) {
 			if s.key.partition != "" {
 				if p, err := e.lookupNamed(ctx, q.name(), s.key.partition); err == nil {
 					e.hotlist.add(s, p) // dearer to look at than to try
@@ -200,6 +197,13 @@ func (h *hotlist) choose(s *popSet, queues []*queue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.queues = slices.DeleteFunc(slices.Clone(queues), func(q *queue) bool { return q == nil })
+}
+
+// chosen are the queues of a set, as last resolved.
+func (h *hotlist) chosen(s *popSet) []*queue {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return s.queues
 }
 
 // subscribe notes where the set's group begins in queues it meets the first time.
