@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -177,7 +178,7 @@ func tryPush(ctx context.Context, p *broker.Process, items []item) ([]verdict, e
 	return vs, nil
 }
 
-// Fifty connections push one new id at a barrier: one is queued.
+// Fifty connections push one new id at a barrier: one is queued (D10).
 func TestConcurrentFirstPushesQueueOne(t *testing.T) {
 	t.Parallel()
 	p, ctx := shared(t), within(t, 2*time.Minute)
@@ -220,6 +221,59 @@ func TestConcurrentFirstPushesQueueOne(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("p50 %s, p99 %s", took[len(took)/2], took[len(took)*99/100])
+}
+
+// Pushers send the same twenty ids, each in an order of its own: one of each is
+// stored, and nobody waits for somebody who waits for him (D10).
+func TestConcurrentBatchesInAnyOrderQueueEachIDOnce(t *testing.T) {
+	t.Parallel()
+	p, ctx := shared(t), within(t, 2*time.Minute)
+	const rounds, pushers, ids = 20, 10, 20
+	for round := range rounds {
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		queued, offsets := map[string]int{}, map[string]int64{}
+		begin := make(chan struct{})
+		for range pushers {
+			var items []item
+			for _, i := range rand.Perm(ids) {
+				// Two partitions, so that calls for several meet too.
+				items = append(items, item{
+					Queue: "orders-of-ids", Partition: fmt.Sprint(i % 2), Payload: i, TransactionID: fmt.Sprint(round, "-", i),
+				})
+			}
+			wg.Go(func() {
+				<-begin
+				vs, err := tryPush(ctx, p, items)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for i, v := range vs {
+					id := items[i].TransactionID
+					if v.Status == "queued" {
+						queued[id]++
+					}
+					if at, ok := offsets[id]; ok && at != v.Offset {
+						t.Errorf("round %d: %s at %d and at %d", round, id, at, v.Offset)
+					}
+					offsets[id] = v.Offset
+				}
+			})
+		}
+		close(begin)
+		wg.Wait()
+		for id, n := range queued {
+			if n != 1 {
+				t.Errorf("round %d: %s was queued %d times", round, id, n)
+			}
+		}
+		if len(queued) != ids {
+			t.Errorf("round %d: %d ids were queued, want %d", round, len(queued), ids)
+		}
+	}
 }
 
 // The window is raised, and an id from before is pushed at once: whatever the
