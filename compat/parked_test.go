@@ -36,6 +36,8 @@ func TestParkedPollsHoldNothingOfTheDatabase(t *testing.T) {
 	push(ctx, t, p, item{Queue: "shared", Payload: 0})
 	call(ctx, t, p, "GET", "/api/v1/pop/queue/shared?autoAck=true", nil, nil, http.StatusOK)
 
+	t.Run("a client that hangs up takes nothing", func(t *testing.T) { hangUps(ctx, t, p) })
+
 	backends := func() (all, busy int) {
 		t.Helper()
 		if err := db.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE state <> 'idle') FROM pg_stat_activity
@@ -105,8 +107,61 @@ func TestParkedPollsHoldNothingOfTheDatabase(t *testing.T) {
 	}
 }
 
+// hangUps (H07): somebody waits for a message and leaves; the next one has it at
+// once, with a lease and without. Where the two are as close as can be the broker
+// may have written the answer to somebody who had just left, and then it is given
+// when that lease ends.
+func hangUps(ctx context.Context, t *testing.T, p *broker.Process) {
+	for i := range 30 {
+		race, more := i%3 == 2, "&leaseSeconds=300"
+		switch {
+		case race:
+			more = "&leaseSeconds=1"
+		case i%3 == 1:
+			more = "&autoAck=true"
+		}
+		leaving, leave := context.WithCancel(ctx)
+		left := make(chan int, 1)
+		go func() {
+			status, _, _ := try(leaving, p, "GET", "/api/v1/pop/queue/left?wait=true&timeout=60000"+more, nil)
+			left <- status
+		}()
+		untilInFlight(ctx, t, p, 2) // with the question itself
+		if race {
+			go leave()
+		} else {
+			leave()
+			<-left
+			untilFewer(ctx, t, p, 2)
+		}
+		id := fmt.Sprintf("hangup-%d", i)
+		push(ctx, t, p, item{Queue: "left", Payload: i, TransactionID: id})
+		if race {
+			if status := <-left; status != 0 { // it was there to the end; its lease of a second ends
+				t.Logf("round %d: the answer came before the hang-up", i)
+			}
+		}
+		leave()
+		next := pop(ctx, t, p, "/api/v1/pop/queue/left?wait=true&timeout=60000&autoAck=true")
+		if len(next) != 1 || next[0].TransactionID != id {
+			t.Fatalf("round %d (%s): popped %+v, want %s", i, more, next, id)
+		}
+	}
+}
+
 // untilInFlight waits until the broker holds so many requests.
 func untilInFlight(ctx context.Context, t *testing.T, p *broker.Process, n int) {
+	t.Helper()
+	inFlight(ctx, t, p, func(v int) bool { return v >= n })
+}
+
+// untilFewer waits until it holds fewer.
+func untilFewer(ctx context.Context, t *testing.T, p *broker.Process, n int) {
+	t.Helper()
+	inFlight(ctx, t, p, func(v int) bool { return v < n })
+}
+
+func inFlight(ctx context.Context, t *testing.T, p *broker.Process, enough func(int) bool) {
 	t.Helper()
 	for ctx.Err() == nil {
 		_, text, err := try(ctx, p, "GET", "/metrics/prometheus", nil)
@@ -115,12 +170,12 @@ func untilInFlight(ctx context.Context, t *testing.T, p *broker.Process, n int) 
 		}
 		for line := range strings.Lines(string(text)) {
 			name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-			if v, err := strconv.ParseFloat(value, 64); err == nil && strings.Contains(name, "http") && strings.Contains(name, "in_flight") && v >= float64(n) {
+			if v, err := strconv.ParseFloat(value, 64); err == nil && strings.Contains(name, "http") && strings.Contains(name, "in_flight") && enough(int(v)) {
 				return
 			}
 		}
 	}
-	t.Fatal("the polls are not all there")
+	t.Fatal("the requests are not as many as they should be")
 }
 
 // connectTo connects to a broker's own database.

@@ -29,7 +29,7 @@ func TestAnOpenSnapshotDoesNotSlowPops(t *testing.T) {
 		}
 		sized, before = true, min(time.Minute, span)
 	}
-	ctx := within(t, span+before+2*time.Minute)
+	ctx := within(t, span+3*before+10*time.Minute)
 	dir := dataDir(t)
 	p := start(t, broker.Config{DataDir: dir})
 	steady(ctx, t, p, min(10*time.Second, before)) // partitions are made, memory is warm
