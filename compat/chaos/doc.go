@@ -15,4 +15,7 @@
 //	workload.go  the clients
 //	faults.go    what can be broken
 //	nemesis.go   what is broken when
+//
+// transactions_test.go has clients of its own: steps of an ack, two pushes and a
+// count, each of which takes effect once and as a whole.
 package chaos
