@@ -21,8 +21,9 @@ import (
 
 // TestFranzGoPassesItsOwnTests runs the tests of franz-go's package kgo against
 // our broker. What does not pass is listed, each with its reason, in
-// expect/kgo.txt, which must stay true in both directions. KGO_TEST_RECORDS says
-// how many records the larger tests move.
+// expect/kgo.txt, which must stay true in both directions. The test of groups is
+// run again with connections cut. KGO_TEST_RECORDS says how many records the
+// larger tests move.
 func TestFranzGoPassesItsOwnTests(t *testing.T) {
 	t.Parallel()
 	expected := readExpected(t, "expect/kgo.txt")
@@ -65,6 +66,12 @@ func TestFranzGoPassesItsOwnTests(t *testing.T) {
 		if v := verdicts[name]; v == "pass" || v == "skip" {
 			t.Errorf("%s: %s; the list says that it fails, as %s", name, v, expected[name].why)
 		}
+	}
+	// Groups of both protocols once more, with connections cut every second or so.
+	s.env = append(s.env, "KGO_TEST_CHAOS=1")
+	cut, out := s.run(t, 10*time.Minute, "-test.run=^TestGroupETL$")
+	if v := cut["TestGroupETL"]; v != "pass" {
+		t.Errorf("TestGroupETL with connections cut: %q\n%s", v, about(out, "TestGroupETL"))
 	}
 	t.Logf("%d tests, %d of them listed", len(verdicts)+len(failing), len(expected))
 }

@@ -35,7 +35,7 @@
 //	topics.go (19, 20)  partitions.go (21, 37)  topic_names.go  internal_topics.go  topic_configs.go (the table)  configs.go (32, 33, 44)
 //	find_coordinator.go (10)  offsets.go (8, 9)
 //	group.go group_join.go group_member.go  a classic group, as a pure value
-//	consumer_group.go …_reconcile.go …_member.go …_assign.go  one of KIP-848, as a pure value
+//	consumer_group.go …_subscribe.go …_reconcile.go …_member.go …_assign.go  one of KIP-848, as a pure value
 //	partition_set.go topic_image.go  what it is about: sets of partitions, the topics there are
 //	groups.go consumer_groups.go     the groups there are, their callers and their clock
 //	offsets_expiry.go    positions of groups that nobody is in any more
