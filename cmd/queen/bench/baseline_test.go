@@ -70,15 +70,21 @@ func TestBaselineWritesVerifiesAndLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	db := openDatabase(t, url, "ours")
+	var db *Database
 	var b *Baseline
-	plan := Plan{Rounds: 2, Verify: true, Settle: db.Settle}
+	plan := Plan{Rounds: 2, Verify: true, Settle: func(ctx context.Context) error { return db.Settle(ctx) }}
 	plan.Watch.Pair = func(i int, _ Round, _ *Round, _ float64) {
 		if i == 0 && schemas(t, url) != 2 {
 			t.Errorf("%d schemas while running, want ours and the other run's", schemas(t, url))
 		}
 	}
 	out := runLongEnough(t, plan, func(d time.Duration) Side {
+		if db != nil {
+			if err := db.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		db = openDatabase(t, url, "ours")
 		b = &Baseline{DB: db, Payload: payload(t, Random, 1024), Connections: 3, Duration: d}
 		return b
 	})
