@@ -30,6 +30,10 @@ type api struct {
 	// answer. Their ctx ends with the server only.
 	lasting bool
 
+	// groups says that the request is about groups: another broker behind the same
+	// advertised address may have to answer it, see relay.go.
+	groups bool
+
 	// handle answers a request that waits for the reply before it. It runs in the
 	// connection's write loop; ctx ends when the client hangs up or the server stops.
 	handle func(c *conn, ctx context.Context, r *request) (kmsg.Response, error)
@@ -59,15 +63,15 @@ func table(cfg Config) []api {
 		{key: 1, advertised: 4, min: 4, max: 18, bytesMax: medium, expands: expandsMax, handle: (*conn).fetch},
 		{key: 2, advertised: 1, min: 1, max: 11, bytesMax: medium, expands: expandsMax, handle: (*conn).listOffsets},
 		{key: 3, advertised: 0, min: 0, max: 13, bytesMax: medium, expands: expandsMax, handle: (*conn).metadata},
-		{key: 8, advertised: 0, min: 0, max: 10, bytesMax: large, expands: expandsMax, lasting: true, handle: (*conn).offsetCommit},
-		{key: 9, advertised: 1, min: 1, max: 10, bytesMax: large, expands: expandsMax, handle: (*conn).offsetFetch},
+		{key: 8, groups: true, advertised: 0, min: 0, max: 10, bytesMax: large, expands: expandsMax, lasting: true, handle: (*conn).offsetCommit},
+		{key: 9, groups: true, advertised: 1, min: 1, max: 10, bytesMax: large, expands: expandsMax, handle: (*conn).offsetFetch},
 		{key: 10, advertised: 0, min: 0, max: 6, bytesMax: tiny, expands: expandsMax, handle: (*conn).findCoordinator},
-		{key: 11, advertised: 0, min: 0, max: 9, bytesMax: small, expands: expandsMax, handle: (*conn).joinGroup},
-		{key: 12, advertised: 0, min: 0, max: 4, bytesMax: tiny, expands: expandsMax, handle: (*conn).heartbeat},
-		{key: 13, advertised: 0, min: 0, max: 5, bytesMax: small, expands: expandsMax, lasting: true, handle: (*conn).leaveGroup},
-		{key: 14, advertised: 0, min: 0, max: 5, bytesMax: large, expands: expandsMax, handle: (*conn).syncGroup},
-		{key: 15, advertised: 0, min: 0, max: 6, bytesMax: tiny, expands: expandsMax, handle: (*conn).describeGroups},
-		{key: 16, advertised: 0, min: 0, max: 5, bytesMax: tiny, expands: expandsMax, handle: (*conn).listGroups},
+		{key: 11, groups: true, advertised: 0, min: 0, max: 9, bytesMax: small, expands: expandsMax, handle: (*conn).joinGroup},
+		{key: 12, groups: true, advertised: 0, min: 0, max: 4, bytesMax: tiny, expands: expandsMax, handle: (*conn).heartbeat},
+		{key: 13, groups: true, advertised: 0, min: 0, max: 5, bytesMax: small, expands: expandsMax, lasting: true, handle: (*conn).leaveGroup},
+		{key: 14, groups: true, advertised: 0, min: 0, max: 5, bytesMax: large, expands: expandsMax, handle: (*conn).syncGroup},
+		{key: 15, groups: true, advertised: 0, min: 0, max: 6, bytesMax: tiny, expands: expandsMax, handle: (*conn).describeGroups},
+		{key: 16, groups: true, advertised: 0, min: 0, max: 5, bytesMax: tiny, expands: expandsMax, handle: (*conn).listGroups},
 		{key: 18, advertised: 0, min: 0, max: 5, bytesMax: tiny, expands: expandsMax, handle: (*conn).apiVersions},
 		{key: 19, advertised: 0, min: 0, max: 7, bytesMax: small, expands: expandsMax, handle: (*conn).createTopics},
 		{key: 20, advertised: 0, min: 0, max: 6, bytesMax: small, expands: expandsMax, handle: (*conn).deleteTopics},
@@ -78,16 +82,16 @@ func table(cfg Config) []api {
 		{key: 33, advertised: 0, min: 0, max: 2, bytesMax: small, expands: expandsMax, handle: (*conn).alterConfigs},
 		{key: 35, advertised: 1, min: 1, max: 5, bytesMax: medium, expands: expandsMax, handle: (*conn).describeLogDirs},
 		{key: 37, advertised: 0, min: 0, max: 3, bytesMax: small, expands: expandsMax, handle: (*conn).createPartitions},
-		{key: 42, advertised: 0, min: 0, max: 2, bytesMax: small, expands: expandsMax, handle: (*conn).deleteGroups},
+		{key: 42, groups: true, advertised: 0, min: 0, max: 2, bytesMax: small, expands: expandsMax, handle: (*conn).deleteGroups},
 		{key: 43, advertised: 0, min: 0, max: 2, bytesMax: medium, expands: expandsMax, handle: (*conn).electLeaders},
 		{key: 44, advertised: 0, min: 0, max: 1, bytesMax: small, expands: expandsMax, handle: (*conn).incrementalAlterConfigs},
 		{key: 45, advertised: 0, min: 0, max: 1, bytesMax: medium, expands: expandsMax, handle: (*conn).alterReassignments},
 		{key: 46, advertised: 0, min: 0, max: 0, bytesMax: medium, expands: expandsMax, handle: (*conn).listReassignments},
-		{key: 47, advertised: 0, min: 0, max: 0, bytesMax: medium, expands: expandsMax, handle: (*conn).offsetDelete},
+		{key: 47, groups: true, advertised: 0, min: 0, max: 0, bytesMax: medium, expands: expandsMax, handle: (*conn).offsetDelete},
 		{key: 60, advertised: 0, min: 0, max: 2, bytesMax: tiny, expands: expandsMax, handle: (*conn).describeCluster},
 		{key: 61, advertised: 0, min: 0, max: 0, bytesMax: medium, expands: expandsMax, handle: (*conn).describeProducers},
-		{key: 68, advertised: 0, min: 0, max: 1, bytesMax: small, expands: expandsMax, lasting: true, handle: (*conn).consumerGroupHeartbeat},
-		{key: 69, advertised: 0, min: 0, max: 1, bytesMax: tiny, expands: expandsMax, handle: (*conn).consumerGroupDescribe},
+		{key: 68, groups: true, advertised: 0, min: 0, max: 1, bytesMax: small, expands: expandsMax, lasting: true, handle: (*conn).consumerGroupHeartbeat},
+		{key: 69, groups: true, advertised: 0, min: 0, max: 1, bytesMax: tiny, expands: expandsMax, handle: (*conn).consumerGroupDescribe},
 		{key: 75, advertised: 0, min: 0, max: 0, bytesMax: medium, expands: expandsMax, handle: (*conn).describeTopicPartitions},
 	}
 	for i := range rows {

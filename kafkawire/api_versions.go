@@ -25,7 +25,7 @@ func (c *conn) apiVersions(_ context.Context, r *request) (kmsg.Response, error)
 	}
 	resp := req.ResponseKind().(*kmsg.ApiVersionsResponse)
 	resp.FinalizedFeaturesEpoch = -1
-	if req.Version >= 3 && !(softwareName.MatchString(req.ClientSoftwareName) && softwareName.MatchString(req.ClientSoftwareVersion)) {
+	if req.Version >= 3 && !c.introduced(req) && !(softwareName.MatchString(req.ClientSoftwareName) && softwareName.MatchString(req.ClientSoftwareVersion)) {
 		resp.ErrorCode = codeInvalidRequest
 		return resp, nil
 	}

@@ -71,6 +71,11 @@ type conn struct {
 	open atomic.Int64
 
 	out []byte // owned by the write loop
+
+	// Owned by the write loop, see relay.go:
+	links   map[string]*link // to coordinators, by address
+	peer    bool             // another broker is at the far end,
+	peerFor string           // and speaks for a client at this address
 }
 
 func newConn(s *Server, nc net.Conn, host string) *conn {
@@ -123,6 +128,9 @@ func (c *conn) serve() {
 		c.release(r)
 	}
 
+	for _, l := range c.links {
+		_ = l.nc.Close()
+	}
 	var bad *badFrame
 	switch why := context.Cause(c.ctx); {
 	case errors.As(why, &bad):
@@ -297,6 +305,9 @@ func (c *conn) handle(req *request) (resp kmsg.Response, err error) {
 	ctx := c.ctx
 	if req.api.lasting {
 		ctx = c.srv.ctx
+	}
+	if resp, ok := c.relay(ctx, req); ok {
+		return resp, nil
 	}
 	return req.api.handle(c, ctx, req)
 }

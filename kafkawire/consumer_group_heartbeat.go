@@ -34,7 +34,7 @@ func (c *conn) consumerGroupHeartbeat(ctx context.Context, r *request) (kmsg.Res
 		under, a.code = c.guard(req.Group)
 	}
 	var image *topicImage
-	beat := beatFrom(req, r.clientID, c.host)
+	beat := beatFrom(req, r.clientID, c.clientHost())
 	joins := req.MemberEpoch >= 0
 	if a.code == codeNone && joins {
 		var err error

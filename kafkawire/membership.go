@@ -80,7 +80,7 @@ func (c *conn) joinGroup(ctx context.Context, r *request) (kmsg.Response, error)
 		c.log.Debug("a member joins", "group", req.Group, "member", req.MemberID, "reason", *req.Reason)
 	}
 	join := joinFrom(req, r.clientID)
-	join.clientHost, join.session = c.host, session
+	join.clientHost, join.session = c.clientHost(), session
 	group := req.Group
 	c.unload(r)
 	a, err := c.srv.groups.join(ctx, group, under, join)

@@ -60,6 +60,9 @@ type Config struct {
 
 	// Groups bounds consumer groups.
 	Groups GroupConfig
+	// PeerDial connects to another broker behind the same advertised address;
+	// default: TCP.
+	PeerDial func(ctx context.Context, addr string) (net.Conn, error)
 
 	// ConnectionsMax bounds open connections; more are closed at once; default 10,000.
 	ConnectionsMax int
@@ -93,6 +96,11 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	c.Groups = c.Groups.withDefaults()
+	if c.PeerDial == nil {
+		c.PeerDial = func(ctx context.Context, addr string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		}
+	}
 	def(&c.DefaultPartitions, 1)
 	def(&c.PartitionsMax, 10_000)
 	def(&c.ProduceBytesMax, 100<<20)

@@ -24,6 +24,7 @@ type BrokerConfig struct {
 	Instance, Predecessor uuid.UUID
 	Host                  string // as clients reach it
 	Port                  int32
+	PeerAddr              string // host:port, as other brokers reach its Kafka door; empty: they do not
 	Version               string
 }
 
@@ -71,7 +72,7 @@ func openBrokers(ctx context.Context, cfg Config) (*brokers, error) {
 
 func (b *brokers) register(ctx context.Context, wanted int32) error {
 	id, err := b.db.Register(ctx, store.BrokerRow{
-		Instance: b.cfg.Instance, Host: b.cfg.Host, Port: b.cfg.Port, Version: b.cfg.Version,
+		Instance: b.cfg.Instance, Host: b.cfg.Host, Port: b.cfg.Port, PeerAddr: b.cfg.PeerAddr, Version: b.cfg.Version,
 	}, wanted, b.cfg.Predecessor)
 	if err != nil {
 		return fmt.Errorf("register this broker: %w", err)
@@ -182,7 +183,7 @@ func (b *brokers) coordinator(group string) Coordination {
 	}
 	for _, r := range b.live {
 		if r.Instance == s.Owner && r.Instance != b.cfg.Instance {
-			c.Broker, c.Known = Broker{ID: r.ID, Host: r.Host, Port: r.Port}, true
+			c.Broker, c.Known = Broker{ID: r.ID, Host: r.Host, Port: r.Port, PeerAddr: r.PeerAddr}, true
 		}
 	}
 	return c
@@ -295,7 +296,7 @@ func (b *brokers) cluster() Cluster {
 	}
 	seen := false
 	for _, r := range b.live {
-		c.Brokers = append(c.Brokers, Broker{ID: r.ID, Host: r.Host, Port: r.Port, Slots: slots[r.Instance]})
+		c.Brokers = append(c.Brokers, Broker{ID: r.ID, Host: r.Host, Port: r.Port, PeerAddr: r.PeerAddr, Slots: slots[r.Instance]})
 		seen = seen || r.ID == b.self
 	}
 	if !seen { // our own heartbeat is late: we still serve

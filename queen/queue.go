@@ -280,10 +280,12 @@ type Partition struct {
 
 // Broker is one live broker, as Metadata reports it.
 type Broker struct {
-	ID    int32
-	Host  string
-	Port  int32
-	Slots int // of the 64 of the group coordinator, those it has
+	ID   int32
+	Host string
+	Port int32
+	// PeerAddr is where other brokers reach its Kafka door, host:port; empty: nowhere.
+	PeerAddr string
+	Slots    int // of the 64 of the group coordinator, those it has
 }
 
 // Cluster is what a broker knows about itself and its peers. It is answered from memory.

@@ -34,6 +34,7 @@ type BrokerRow struct {
 	Instance    uuid.UUID // of the process; another one after each start
 	Host        string    // where clients reach it
 	Port        int32
+	PeerAddr    string // host:port, where other brokers reach it; empty: nowhere
 	Version     string
 	Functions   []string // the numbered functions it calls; Register fills them in
 	StartedAt   time.Time
@@ -42,10 +43,10 @@ type BrokerRow struct {
 
 // fields are the places to scan a broker's columns into.
 func (b *BrokerRow) fields() []any {
-	return []any{&b.ID, &b.Instance, &b.Host, &b.Port, &b.Version, &b.Functions, &b.StartedAt, &b.HeartbeatAt}
+	return []any{&b.ID, &b.Instance, &b.Host, &b.Port, &b.PeerAddr, &b.Version, &b.Functions, &b.StartedAt, &b.HeartbeatAt}
 }
 
-// Register takes an id for the broker b (Instance, Host, Port and Version count):
+// Register takes an id for the broker b (Instance, Host, Port, PeerAddr and Version count):
 // the one wanted, or with AnyBrokerID the lowest free one from 1. previous is the
 // instance the process had before its restart, as its data folder remembers, or
 // zero: its row is taken over although its heartbeat is fresh. Where another
@@ -60,7 +61,7 @@ func (db *DB) Register(ctx context.Context, b BrokerRow, wanted int32, previous 
 		return a, err
 	}
 	a, err := only(writeRows(ctx, db, db.admin, "register broker", scan, brokerRegisterSQL,
-		wanted, b.Instance, previous, b.Host, b.Port, b.Version, FunctionNames(), BrokerDeadAfter.Milliseconds()))
+		wanted, b.Instance, previous, b.Host, b.Port, b.PeerAddr, b.Version, FunctionNames(), BrokerDeadAfter.Milliseconds()))
 	if err != nil {
 		return 0, err
 	}

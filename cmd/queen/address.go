@@ -73,3 +73,32 @@ func plainHost(s string) bool {
 	}
 	return s != ""
 }
+
+// peerAddr is where other brokers reach the Kafka door: what was asked for, else
+// what was bound, and where that is every address, the first of this machine's
+// that others may reach; empty if it has none.
+func peerAddr(asked string, bound net.Addr, addrs func() ([]net.Addr, error)) (string, error) {
+	host, port, err := net.SplitHostPort(bound.String())
+	if err != nil {
+		return "", fmt.Errorf("bound address: %w", err)
+	}
+	if asked != "" {
+		if host, _, err = net.SplitHostPort(asked); err != nil || host == "" {
+			return "", fmt.Errorf("--peer-addr %q must be HOST:PORT", asked)
+		}
+		return asked, nil
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
+		return bound.String(), nil
+	}
+	all, err := addrs()
+	if err != nil {
+		return "", fmt.Errorf("addresses of this machine: %w", err)
+	}
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			return net.JoinHostPort(n.IP.String(), port), nil
+		}
+	}
+	return "", nil
+}

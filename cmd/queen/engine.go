@@ -18,7 +18,7 @@ import (
 
 // openEngine opens the room over the ledger. The broker's id is the one asked
 // for, else the one it had before, else the lowest free one.
-func (b *broker) openEngine(ctx context.Context, db *store.DB, host string, port int32) (*queen.Engine, error) {
+func (b *broker) openEngine(ctx context.Context, db *store.DB, host string, port int32, peer string) (*queen.Engine, error) {
 	dir := b.identityDir
 	var before identity
 	if dir != "" {
@@ -41,7 +41,7 @@ func (b *broker) openEngine(ctx context.Context, db *store.DB, host string, port
 		DB: db, Log: b.log, Registry: metrics,
 		DedupCacheOff: !b.flags.DedupCache, DedupCacheBytesMax: int64(b.flags.DedupCacheMB) << 20,
 		Broker: queen.BrokerConfig{
-			ID: wanted, Instance: instance, Predecessor: before.Instance, Host: host, Port: port, Version: version,
+			ID: wanted, Instance: instance, Predecessor: before.Instance, Host: host, Port: port, PeerAddr: peer, Version: version,
 		},
 	})
 	if err != nil {

@@ -21,6 +21,7 @@ type serveCommand struct {
 	KafkaAddr      string `env:"QUEEN_KAFKA_ADDR" default:"127.0.0.1:9092" placeholder:"HOST:PORT" help:"Address of the Kafka door (${default}); port 0 takes a free one."`
 	HTTPAddr       string `env:"QUEEN_HTTP_ADDR" name:"http-addr" default:"127.0.0.1:6632" placeholder:"HOST:PORT" help:"Address of the HTTP door (${default}); port 0 takes a free one."`
 	AdvertisedAddr string `env:"QUEEN_ADVERTISED_ADDR" placeholder:"HOST[:PORT]" help:"Address Kafka clients are told to connect to (default: what --kafka-addr bound)."`
+	PeerAddr       string `env:"QUEEN_PEER_ADDR" placeholder:"HOST:PORT" help:"Address other brokers reach the Kafka door of this one at, if they share --advertised-addr (default: what --kafka-addr bound)."`
 	Insecure       bool   `env:"QUEEN_INSECURE" help:"Allow addresses that others can reach; there is no authentication yet."`
 
 	DebugAddr string `env:"QUEEN_DEBUG_ADDR" placeholder:"HOST:PORT" help:"Loopback address to serve Go profiles on (default: none); read them with go tool pprof."`
@@ -133,6 +134,10 @@ func (b *broker) open(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	peer, err := peerAddr(b.flags.PeerAddr, kafka.Addr(), net.InterfaceAddrs)
+	if err != nil {
+		return "", err
+	}
 
 	if err := b.openDebug(ctx); err != nil {
 		return "", err
@@ -159,7 +164,7 @@ func (b *broker) open(ctx context.Context) (string, error) {
 
 	var engine *queen.Engine
 	if err := b.reach(ctx, until, func() (err error) {
-		engine, err = b.openEngine(ctx, db, host, port)
+		engine, err = b.openEngine(ctx, db, host, port, peer)
 		return err
 	}); err != nil {
 		return "", err

@@ -385,3 +385,34 @@ func TestAdvertisedAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestPeerAddress(t *testing.T) {
+	t.Parallel()
+	ip := func(s string) net.Addr { return &net.IPNet{IP: net.ParseIP(s), Mask: net.CIDRMask(24, 32)} }
+	machine := func() ([]net.Addr, error) { return []net.Addr{ip("127.0.0.1"), ip("169.254.1.1"), ip("10.0.0.7")}, nil }
+	alone := func() ([]net.Addr, error) { return []net.Addr{ip("127.0.0.1")}, nil }
+	for _, c := range []struct {
+		asked, bound, want string
+		addrs              func() ([]net.Addr, error)
+	}{
+		{"", "127.0.0.1:9092", "127.0.0.1:9092", machine},
+		{"", "0.0.0.0:9092", "10.0.0.7:9092", machine},
+		{"", "[::]:9092", "10.0.0.7:9092", machine},
+		{"", "0.0.0.0:9092", "", alone},
+		{"queen-0.internal:9093", "0.0.0.0:9092", "queen-0.internal:9093", machine},
+		{"queen-0.internal", "0.0.0.0:9092", "an error", machine},
+		{":9093", "0.0.0.0:9092", "an error", machine},
+	} {
+		bound, err := net.ResolveTCPAddr("tcp", c.bound)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := peerAddr(c.asked, bound, c.addrs)
+		if err != nil {
+			got = "an error"
+		}
+		if got != c.want {
+			t.Errorf("asked %q, bound %s: %q, want %q", c.asked, c.bound, got, c.want)
+		}
+	}
+}

@@ -325,8 +325,9 @@ CREATE INDEX timers_due ON timers (due_at);
 CREATE TABLE brokers (
     id           integer PRIMARY KEY CHECK (id >= 0),
     instance     uuid    NOT NULL,
-    host         text    NOT NULL,
+    host         text    NOT NULL,   -- as clients reach it
     port         integer NOT NULL,
+    peer_addr    text    NOT NULL,   -- host:port, as other brokers reach it; empty: they do not
     version      text    NOT NULL,
     functions    text[]  NOT NULL,   -- the numbered functions it calls; migrate drops what nobody calls
     started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),

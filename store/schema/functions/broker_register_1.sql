@@ -14,6 +14,7 @@ CREATE FUNCTION broker_register_1(
     p_previous  uuid,
     p_host      text,
     p_port      integer,
+    p_peer      text,
     p_version   text,
     p_functions text[],
     p_dead_ms   bigint,
@@ -47,10 +48,10 @@ BEGIN
         RETURN;
     END IF;
     status := 0;
-    INSERT INTO brokers AS b (id, instance, host, port, version, functions, started_at, heartbeat_at)
-    VALUES (v_id, p_instance, p_host, p_port, p_version, p_functions, v_now, v_now)
+    INSERT INTO brokers AS b (id, instance, host, port, peer_addr, version, functions, started_at, heartbeat_at)
+    VALUES (v_id, p_instance, p_host, p_port, p_peer, p_version, p_functions, v_now, v_now)
     ON CONFLICT (id) DO UPDATE
-       SET instance = EXCLUDED.instance, host = EXCLUDED.host, port = EXCLUDED.port, version = EXCLUDED.version,
+       SET instance = EXCLUDED.instance, host = EXCLUDED.host, port = EXCLUDED.port, peer_addr = EXCLUDED.peer_addr, version = EXCLUDED.version,
            functions = EXCLUDED.functions, started_at = EXCLUDED.started_at, heartbeat_at = EXCLUDED.heartbeat_at
     RETURNING b.* INTO broker;
 END
