@@ -38,6 +38,7 @@
 //	consumer_group.go …_subscribe.go …_reconcile.go …_member.go …_assign.go  one of KIP-848, as a pure value
 //	partition_set.go topic_image.go  what it is about: sets of partitions, the topics there are
 //	groups.go consumer_groups.go     the groups there are, their callers and their clock
+//	relay.go             groups of another broker behind the same advertised address
 //	offsets_expiry.go    positions of groups that nobody is in any more
 //	membership.go (11–14)  describe_groups.go (15)  list_groups.go (16, 42, 47)
 //	consumer_group_heartbeat.go (68)  consumer_group_describe.go (69)
