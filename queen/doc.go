@@ -50,6 +50,7 @@
 //	segment.go id.go producer.go                 the stored format, message ids, the sequence rule
 //	reader.go read.go tail.go waiters.go watch.go  reading
 //	offsets.go     offsets by time and epoch, committed positions
+//	changes.go     which partitions were written to
 //	groups.go lag.go  listing, moving and deleting groups; what they owe
 //	deadletter.go  what groups gave up on: listed, replayed, purged
 //	pop.go popper.go ack.go leases.go  leased batches

@@ -59,7 +59,7 @@
 //	expiry.go                       positions that nobody needs any more
 //	append.go uuid_array.go runs.go the write path
 //	read.go                         segments, marks, search by time and epoch
-//	claim.go ack.go cursors.go      positions and leases; lag.go: what groups owe
+//	claim.go ack.go cursors.go      positions and leases; lag.go changes.go: what groups owe, what was written to
 //	deadletters.go                  messages that groups gave up on
 //	kv.go timers.go transaction.go  keys and values, messages for later, all kinds of writes as one
 //	calls.go                        calls that take effect once

@@ -21,7 +21,7 @@
 //	push_items.go the items of a push body → queen.Message, item by item
 //	lease.go dlq.go lease extension; dead letters and single messages
 //	push.go pop.go ack.go configure.go fetch.go queues.go health.go
-//	groups.go browse.go overview.go kv.go timers.go transaction.go   the handlers
+//	groups.go changes.go browse.go overview.go kv.go timers.go transaction.go   the handlers
 //	openapi.go    the OpenAPI document, merged from openapi/*.json, one file per subject
 //	errors.go     queen error ↔ status and word
 //	metrics.go    the door's metrics

@@ -63,6 +63,8 @@ type Engine interface {
 	DeleteGroupFrom(ctx context.Context, group, queue string, subscriptions bool) error
 	// SetSubscription moves where a group begins in partitions it has no position in.
 	SetSubscription(ctx context.Context, group string, at time.Time) error
+	// Changed says which partitions were written to, and up to which moment that is all.
+	Changed(ctx context.Context, qs []queen.ChangesQuery) (safe time.Time, out []queen.Changes, err error)
 	// Offsets finds offsets by time.
 	Offsets(ctx context.Context, qs []queen.OffsetQuery) ([]queen.OffsetAnswer, error)
 	DeleteQueue(ctx context.Context, ref queen.QueueRef) (queen.Queue, error)

@@ -249,3 +249,31 @@ func (f *fake) SetSubscription(_ context.Context, group string, _ time.Time) err
 	}
 	return f.down
 }
+
+func (f *fake) Changed(_ context.Context, qs []queen.ChangesQuery) (time.Time, []queen.Changes, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make([]queen.Changes, len(qs))
+	for i, c := range qs {
+		q := f.queues[c.Queue]
+		if q == nil {
+			out[i].Err = queen.ErrUnknownQueue
+			continue
+		}
+		for _, p := range q.parts[min(c.From, len(q.parts)):] {
+			if c.Since.After(f.now) {
+				continue
+			}
+			if len(out[i].Partitions) == c.Limit {
+				out[i].More = p.Number
+				break
+			}
+			x := queen.ChangedPartition{ID: p.ID, Number: p.Number, Name: p.Name, LogStart: p.LogStart, LastOffset: p.LogEnd - 1}
+			if p.LogEnd > 0 {
+				x.LastWriteAt = f.now
+			}
+			out[i].Partitions = append(out[i].Partitions, x)
+		}
+	}
+	return f.now, out, f.down
+}

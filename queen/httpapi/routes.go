@@ -58,6 +58,7 @@ var routes = []route{
 	{method: "GET", path: "/api/v1/timers/{queue}", query: ownQuery, safe: true, handle: (*Server).listTimers},
 	{method: "GET", path: "/api/v1/timers/{queue}/{timerKey}", tail: true, safe: true, handle: (*Server).getTimer},
 	{method: "DELETE", path: "/api/v1/timers/{queue}/{timerKey}", tail: true, query: ownQuery, handle: (*Server).deleteTimer},
+	{method: "POST", path: "/api/v1/partitions/changed", body: smallBody, handle: (*Server).changed},
 	{method: "POST", path: "/api/v1/kv", body: largeBody, handle: (*Server).kv},
 	{method: "GET", path: "/api/v1/kv/{ns}/{key}", tail: true, safe: true, handle: (*Server).getKV},
 	{method: "PUT", path: "/api/v1/kv/{ns}/{key}", tail: true, body: smallBody, handle: (*Server).putKV},

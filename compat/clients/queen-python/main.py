@@ -395,6 +395,17 @@ class Program:
         same([r["payload"] for r in got["p"]["records"]], [1, 2], "records")
         same((got["p"]["nextOffset"], got["none"]["records"]), (3, []), "next")
 
+    async def changed_since(self):
+        q = name("changed")
+        for p in range(3):
+            await self.queen.queue(q).partition(f"p{p}").push([{"data": p}])
+        all_ = await self.queen.queue(q).changed_since()
+        same([(p["name"], p["lastOffset"]) for p in all_["partitions"]], [("p0", 0), ("p1", 0), ("p2", 0)], "all")
+        await self.queen.queue(q).partition("p1").push([{"data": 9}])
+        later = await self.queen.queue(q).changed_since(all_["safeTime"])
+        expect(("p1", 1) in [(p["name"], p["lastOffset"]) for p in later["partitions"]], f"since: {later}")
+        same((await self.queen.queue(name("none")).changed_since())["partitions"], [], "of no queue")
+
     # ---- groups
 
     async def groups(self):
