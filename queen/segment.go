@@ -249,7 +249,7 @@ func loadSegment(base, end int64, epoch int32, createdAt time.Time, header, data
 // What a segment costs in memory beside its data; a test compares with unsafe.Sizeof.
 const (
 	segmentOverhead      = 120
-	segmentBatchOverhead = 64
+	segmentBatchOverhead = 72
 )
 
 // size is the memory the segment holds.
