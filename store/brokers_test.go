@@ -40,6 +40,21 @@ func TestRegisterGivesLowestFreeIDToOne(t *testing.T) {
 	}
 }
 
+// A start that fails after it has registered is tried again by the same process.
+func TestRegisterAgainIsNoConflict(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	if _, err := db.Register(t.Context(), broker(), store.AnyBrokerID, uuid.UUID{}); err != nil {
+		t.Fatal(err)
+	}
+	b := broker()
+	for _, wanted := range []int32{store.AnyBrokerID, store.AnyBrokerID, 2} {
+		if id, err := db.Register(t.Context(), b, wanted, uuid.UUID{}); err != nil || id != 2 {
+			t.Errorf("Register asking for %d = %d, %v; want 2", wanted, id, err)
+		}
+	}
+}
+
 func TestRegisterRefusesLiveIDButNotToItsSuccessor(t *testing.T) {
 	t.Parallel()
 	db := storetest.New(t)

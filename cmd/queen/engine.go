@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"queenmq/kafkawire"
@@ -34,14 +33,13 @@ func (b *broker) openEngine(ctx context.Context, db *store.DB, host string, port
 	case before.BrokerID > 0:
 		wanted = before.BrokerID
 	}
-	instance := uuid.New()
 	// Metrics of an engine that does not open are forgotten: it may be tried again.
 	metrics := prometheus.NewRegistry()
 	e, err := queen.Open(ctx, queen.Config{
 		DB: db, Log: b.log, Registry: metrics,
 		DedupCacheOff: !b.flags.DedupCache, DedupCacheBytesMax: int64(b.flags.DedupCacheMB) << 20,
 		Broker: queen.BrokerConfig{
-			ID: wanted, Instance: instance, Predecessor: before.Instance, Host: host, Port: port, PeerAddr: peer, Version: version,
+			ID: wanted, Instance: b.instance, Predecessor: before.Instance, Host: host, Port: port, PeerAddr: peer, Version: version,
 		},
 	})
 	if err != nil {
@@ -52,7 +50,7 @@ func (b *broker) openEngine(ctx context.Context, db *store.DB, host string, port
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	if dir != "" {
-		return e, identity{BrokerID: e.Cluster().Self, Instance: instance}.write(dir)
+		return e, identity{BrokerID: e.Cluster().Self, Instance: b.instance}.write(dir)
 	}
 	return e, nil
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -78,6 +79,9 @@ type broker struct {
 	opened  []opened
 	serving bool // it was ready
 
+	// instance is this process for the others. It stays when the engine is opened
+	// again after the database failed: the id it registered then is its own.
+	instance    uuid.UUID
 	identityDir string // where the broker keeps its id; empty: nowhere
 }
 
@@ -93,7 +97,9 @@ func (b *broker) onClose(name string, f func(context.Context) error) {
 
 // Run serves until the process is told to stop or a part fails.
 func (c *serveCommand) Run(p *process) error {
-	b := &broker{flags: c, log: p.log, metrics: prometheus.NewRegistry(), failed: make(chan error, 4)}
+	b := &broker{
+		flags: c, log: p.log, metrics: prometheus.NewRegistry(), failed: make(chan error, 4), instance: uuid.New(),
+	}
 	b.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	ready, err := b.open(p.ctx)

@@ -1,8 +1,9 @@
 -- broker_register_1 gives a broker its id, or says who has it.
 --
 -- Promise: status 0 and the id; or status 1 and the row of the live broker that
--- has the wanted id. A row whose instance is p_previous is the caller's own from
--- before its restart and no obstacle, nor is one without a heartbeat for
+-- has the wanted id. A row whose instance is p_instance or p_previous is the caller's
+-- own, from a try whose answer was lost or from before its restart, and no obstacle,
+-- nor is one without a heartbeat for
 -- p_dead_ms. With p_wanted −1 the id is that of the caller's own row, else the
 -- lowest free one from 1.
 --
@@ -31,7 +32,7 @@ BEGIN
     PERFORM 1 FROM cluster FOR NO KEY UPDATE;
     v_now := clock_timestamp();
     IF v_id < 0 THEN
-        SELECT b.id INTO v_id FROM brokers b WHERE b.instance = p_previous ORDER BY b.id LIMIT 1;
+        SELECT b.id INTO v_id FROM brokers b WHERE b.instance IN (p_instance, p_previous) ORDER BY b.id LIMIT 1;
         IF NOT FOUND THEN
             SELECT n INTO v_id FROM generate_series(1, (SELECT count(*)::integer + 1 FROM brokers)) n
              WHERE NOT EXISTS (SELECT 1 FROM brokers b
