@@ -58,6 +58,12 @@ func testPlans(t *testing.T, full bool) {
 			           SELECT id, 'g' || n, 0, true, now() FROM s WHERE n < 100)
 			INSERT INTO log_segments SELECT id, n, n, now(), n, 1, 1, 10, 'header', 'data' FROM s`, first)
 	}
+	if full {
+		exec(t, pool, `
+			WITH s AS (SELECT n FROM generate_series(0, 60000) n),
+			     a AS (INSERT INTO kv SELECT 'n' || n % 9, 'k' || n, '1', n + 1, now() + interval '1 hour' * (n % 3), now() FROM s)
+			INSERT INTO timers SELECT 'q' || n % 9, 'k' || n, NULL, 't', 'p', n, n, now() + interval '1 second' * n, now() + interval '1 second' * n FROM s`)
+	}
 	exec(t, pool, `VACUUM ANALYZE`)
 	next := query[int64](t, pool, `SELECT COALESCE(max(end_offset) + 1, 0) FROM log_txns WHERE partition_id = $1`, first)
 
@@ -100,6 +106,19 @@ func testPlans(t *testing.T, full bool) {
 			exec(t, pool, `UPDATE queues SET cleanup_compact = true, compaction_lag_min_ms = 1`)
 			return w.query("query/compaction_due.sql", 0, 0, 3)
 		}},
+		{"kv_apply", func() error {
+			return w.query("query/kv_apply.sql", uuid.New(), false, []byte(`[{"op":"put","ns":"n1","key":"new","value":"1"},{"op":"incr","ns":"n1","key":"k1","delta":"1"},
+				{"op":"delete","ns":"n2","key":"k2"},{"op":"get","ns":"n3","key":"k3"}]`))
+		}},
+		{"kv_read", func() error {
+			return w.query("query/kv_read.sql", []string{"n1"}, []string{"k1"}, []string{"n1"}, []string{"k1"}, []string{"k2"}, []string{""}, []int32{5}, []bool{true})
+		}},
+		{"kv_purge", func() error { return w.query("query/kv_purge.sql", time.Time{}, 5) }},
+		{"timers_apply", func() error {
+			return w.query("query/timers_apply.sql", uuid.New(), []byte(`[{"op":"schedule","queue":"q1","key":"k1","txn":"","payload":"","hi":1,"lo":1,"delay":1},{"op":"cancel","queue":"q2","key":"k2"}]`))
+		}},
+		{"timers_due", func() error { return w.query("query/timers_due.sql", 30_000, 32) }},
+		{"timer_list", func() error { return w.query("query/timer_list.sql", "q1", "k1", 5) }},
 		{"deleted_sweep", func() error {
 			exec(t, pool, `UPDATE queues SET deleted_at = now()`)
 			return w.query("query/deleted_sweep.sql", 1_000_000)

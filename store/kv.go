@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -99,16 +100,21 @@ type KVRow struct {
 	UpdatedAt time.Time
 }
 
+// lastKey is above whatever can follow a prefix: as many of the highest character
+// as a key can hold.
+var lastKey = strings.Repeat("\U0010ffff", 1024/4)
+
 // KVRead reads keys and pages of keys as of one moment. It calls each with every
 // row.
 func (db *DB) KVRead(ctx context.Context, keys []KVKey, pages []KVPage, each func(KVRow)) error {
-	ns, key, pns, prefix, after := []string{}, []string{}, []string{}, []string{}, []string{} // nil would be NULL
+	ns, key, pns, prefix, upto, after := []string{}, []string{}, []string{}, []string{}, []string{}, []string{} // nil would be NULL
 	rows, vals := []int32{}, []bool{}
 	for _, k := range keys {
 		ns, key = append(ns, k.NS), append(key, k.Key)
 	}
 	for _, p := range pages {
 		pns, prefix, after = append(pns, p.NS), append(prefix, p.Prefix), append(after, p.After)
+		upto = append(upto, p.Prefix+lastKey)
 		rows, vals = append(rows, int32(p.Rows)), append(vals, p.Values)
 	}
 	conn, err := db.read.Acquire(ctx)
@@ -116,7 +122,7 @@ func (db *DB) KVRead(ctx context.Context, keys []KVKey, pages []KVPage, each fun
 		return fmt.Errorf("read keys: %w", db.acquireError(err))
 	}
 	defer conn.Release()
-	res, err := conn.Query(ctx, kvReadSQL, ns, key, pns, prefix, after, rows, vals)
+	res, err := conn.Query(ctx, kvReadSQL, ns, key, pns, prefix, upto, after, rows, vals)
 	if err == nil {
 		for res.Next() {
 			var r KVRow

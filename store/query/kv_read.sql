@@ -1,8 +1,8 @@
 -- Keys, by name and by prefix, as of one moment: one row per key that is there,
 -- with the place (from 1) of whoever asked for it.
--- $1, $2 namespaces and keys; $3 … $7 pages: their places follow those of the
--- keys; namespace, prefix, the key to go on after, rows at most, and whether
--- values are wanted. U+10FFFF often enough ends what begins with a prefix.
+-- $1, $2 namespaces and keys; $3 … $8 pages: their places follow those of the
+-- keys; namespace, prefix, the last key that can begin with it, the key to go
+-- on after, rows at most, and whether values are wanted.
 SELECT k.i, x.key, x.value, x.version, x.expires_at, x.updated_at
   FROM unnest($1::text[], $2::text[]) WITH ORDINALITY k(ns, key, i)
  CROSS JOIN LATERAL (
@@ -11,11 +11,11 @@ SELECT k.i, x.key, x.value, x.version, x.expires_at, x.updated_at
  WHERE x.expires_at > statement_timestamp()
 UNION ALL
 SELECT cardinality($1::text[]) + p.i, x.key, CASE WHEN p.vals THEN x.value END, x.version, x.expires_at, x.updated_at
-  FROM unnest($3::text[], $4::text[], $5::text[], $6::integer[], $7::boolean[])
-       WITH ORDINALITY p(ns, prefix, after, rows, vals, i)
+  FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::boolean[])
+       WITH ORDINALITY p(ns, prefix, upto, after, rows, vals, i)
  CROSS JOIN LATERAL (
         SELECT v.* FROM kv v
-         WHERE v.ns = p.ns AND v.key >= p.prefix AND v.key <= p.prefix || repeat(chr(1114111), 256) AND v.key > p.after
+         WHERE v.ns = p.ns AND v.key >= p.prefix AND v.key <= p.upto AND v.key > p.after
            AND v.expires_at > statement_timestamp()
          ORDER BY v.key LIMIT p.rows
        ) x

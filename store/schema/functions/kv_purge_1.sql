@@ -7,12 +7,13 @@ LANGUAGE plpgsql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    k record;
+    v_now CONSTANT timestamptz := clock_timestamp();  -- a constant bounds the index scan
+    k     record;
 BEGIN
     deleted := 0;
     upto := p_after;
     FOR k IN SELECT x.ns, x.key, x.expires_at FROM kv x
-              WHERE x.expires_at < 'infinity' AND x.expires_at > p_after AND x.expires_at <= clock_timestamp()
+              WHERE x.expires_at < 'infinity' AND x.expires_at > p_after AND x.expires_at <= v_now
                
               ORDER BY x.expires_at LIMIT p_rows FOR UPDATE SKIP LOCKED
     LOOP
