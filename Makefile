@@ -130,6 +130,11 @@ sdk: ## the original's Python SDK against the HTTP door of a broker of ours
 	@.ci/need postgresql venv
 	$(GO) run ./compat/clients/run queen-python
 
+.PHONY: diff
+diff: ## the same requests to us and to Apache Kafka, answers compared field by field
+	@.ci/need postgresql java maven
+	$(GO) test -count=1 -tags java -run '^TestAnswersAreThoseOfApacheKafka$$' ./compat
+
 .PHONY: clients-kafka
 clients-kafka: ## the same programs against Apache Kafka, where they must pass too
 	@.ci/need kcat jdk maven node npm venv

@@ -25,7 +25,9 @@
 //	broker/         the shipped binary as a process, for the product's own tests
 //	chaos/          faults under load, and the checker that counts afterwards
 //	kafkanode/      an Apache Kafka node from its published jars
+//	clients/        other people's clients, each a program with its own manifest
 //
 // The tests beside the suite (shape_test.go, dedup_test.go, restart_test.go,
 // limits_test.go, kcat_test.go) show what this product promises beyond Kafka.
+// diff_test.go (build tag java) asks Apache Kafka and us the same.
 package compat

@@ -32,6 +32,9 @@ func (c *conn) consumerGroupDescribe(_ context.Context, r *request) (kmsg.Respon
 		if under, g.ErrorCode = c.guard(name); g.ErrorCode == codeNone && !c.srv.groups.describeConsumer(name, under, &g) {
 			g.ErrorCode, g.ErrorMessage = codeGroupIDNotFound, message(fmt.Errorf("%w of the consumer protocol", errNoGroup))
 		}
+		if g.ErrorCode != codeNone {
+			g.AuthorizedOperations = operations(false, groupOperations)
+		}
 		resp.Groups = append(resp.Groups, g)
 	}
 	return resp, nil

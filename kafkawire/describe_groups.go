@@ -72,6 +72,7 @@ func describeGone(r *request, g *kmsg.DescribeGroupsResponseGroup, why error) {
 	g.State = groupGone
 	if r.version >= 6 {
 		g.ErrorCode, g.ErrorMessage = codeGroupIDNotFound, message(why)
+		g.AuthorizedOperations = operations(false, groupOperations)
 	}
 }
 

@@ -8,11 +8,16 @@ import (
 
 // initProducer answers InitProducerId (22) v0–5, for idempotent producers: a new
 // id at every call. A transactional id is refused with 53, the one code that
-// ends the attempt in every client; an empty one is malformed.
+// ends the attempt in every client; an empty one is malformed, and so is an id
+// to go on with (v3) without its epoch.
 func (c *conn) initProducer(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.InitProducerIDRequest)
 	resp := req.ResponseKind().(*kmsg.InitProducerIDResponse)
 	resp.ProducerID, resp.ProducerEpoch = -1, -1
+	if (req.ProducerID == -1) != (req.ProducerEpoch == -1) {
+		resp.ErrorCode = codeInvalidRequest
+		return resp, nil
+	}
 	switch {
 	case req.TransactionalID == nil:
 	case *req.TransactionalID == "":

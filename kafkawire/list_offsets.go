@@ -20,9 +20,16 @@ const (
 	timeEarliestPending = -6 // v11 (KIP-1023)
 )
 
+// answerPlace is where the answer to a query goes, and the time it asked for.
+type answerPlace struct {
+	topic, partition int
+	time             int64
+}
+
 // listOffsets answers ListOffsets (2) v1–11. v0, with its array of segment
 // offsets, is not served. Both isolation levels see the same end while there are
-// no transactions. A time finds the first record at or after it.
+// no transactions. A time finds the first record at or after it. A
+// partition asked for twice is answered once, with an error.
 func (c *conn) listOffsets(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.ListOffsetsRequest)
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
@@ -31,16 +38,33 @@ func (c *conn) listOffsets(ctx context.Context, r *request) (kmsg.Response, erro
 		ctx, cancel = within(ctx, req.TimeoutMillis)
 		defer cancel()
 	}
+	type place struct {
+		topic     string
+		partition int32
+	}
+	asked := make(map[place]int)
+	for _, t := range req.Topics {
+		for _, p := range t.Partitions {
+			asked[place{t.Topic, p.Partition}]++
+		}
+	}
 	var queries []queen.OffsetQuery
-	var at [][2]int // where each query's answer goes
+	var at []answerPlace
 	for i, t := range req.Topics {
 		rt := kmsg.NewListOffsetsResponseTopic()
 		rt.Topic = t.Topic
-		for j, p := range t.Partitions {
+		for _, p := range t.Partitions {
+			times := asked[place{t.Topic, p.Partition}]
+			if times == 0 {
+				continue // one answer for all
+			}
+			asked[place{t.Topic, p.Partition}] = 0
 			rp := kmsg.NewListOffsetsResponseTopicPartition()
 			rp.Partition, rp.Offset, rp.Timestamp, rp.LeaderEpoch = p.Partition, -1, -1, -1
 			when, code := timeAsked(p.Timestamp, req.Version)
 			switch {
+			case times > 1:
+				rp.ErrorCode = codeInvalidRequest
 			case !legalTopic(t.Topic):
 				rp.ErrorCode = codeUnknownTopicOrPartition
 			case code != codeNone:
@@ -50,7 +74,7 @@ func (c *conn) listOffsets(ctx context.Context, r *request) (kmsg.Response, erro
 					Partition: partitionRef(t.Topic, [16]byte{}, p.Partition),
 					Timestamp: when, CurrentEpoch: p.CurrentLeaderEpoch,
 				})
-				at = append(at, [2]int{i, j})
+				at = append(at, answerPlace{i, len(rt.Partitions), p.Timestamp})
 			}
 			rt.Partitions = append(rt.Partitions, rp)
 		}
@@ -61,7 +85,7 @@ func (c *conn) listOffsets(ctx context.Context, r *request) (kmsg.Response, erro
 	}
 	answers, err := c.srv.engine.Offsets(ctx, queries)
 	for k, where := range at {
-		rp := &resp.Topics[where[0]].Partitions[where[1]]
+		rp := &resp.Topics[where.topic].Partitions[where.partition]
 		var a queen.OffsetAnswer
 		if a.Err = err; err == nil {
 			a = answers[k]
@@ -70,7 +94,7 @@ func (c *conn) listOffsets(ctx context.Context, r *request) (kmsg.Response, erro
 			rp.ErrorCode = codeOf(c.note(r, a.Err))
 			continue
 		}
-		switch req.Topics[where[0]].Partitions[where[1]].Timestamp {
+		switch where.time {
 		case timeLatestTiered, timeEarliestPending: // the answer was asked for its errors only
 		default:
 			rp.Offset, rp.Timestamp, rp.LeaderEpoch = a.Offset, a.Timestamp, a.Epoch

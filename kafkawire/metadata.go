@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -42,6 +43,7 @@ func (c *conn) metadata(ctx context.Context, r *request) (kmsg.Response, error) 
 		}
 	} else {
 		create := c.srv.cfg.AutoCreate && (req.AllowAutoTopicCreation || req.Version < 4)
+		req.Topics = distinct(req.Topics)
 		found = c.named(ctx, r, req.Topics, create)
 	}
 	for i, f := range found {
@@ -63,6 +65,22 @@ func (c *conn) metadata(ctx context.Context, r *request) (kmsg.Response, error) 
 		resp.Topics = append(resp.Topics, t)
 	}
 	return resp, nil
+}
+
+// distinct leaves out what a request names again: it is answered once.
+func distinct(topics []kmsg.MetadataRequestTopic) []kmsg.MetadataRequestTopic {
+	type named struct {
+		id   [16]byte
+		name string
+		null bool
+	}
+	seen := make(map[named]bool, len(topics))
+	return slices.DeleteFunc(topics, func(t kmsg.MetadataRequestTopic) bool {
+		n := named{t.TopicID, text(t.Topic), t.Topic == nil}
+		again := seen[n]
+		seen[n] = true
+		return again
+	})
 }
 
 // partitions describes a queue's partitions.

@@ -36,6 +36,7 @@ func (c *conn) createTopics(ctx context.Context, r *request) (kmsg.Response, err
 		}
 		rt := kmsg.NewCreateTopicsResponseTopic()
 		rt.Topic, rt.NumPartitions, rt.ReplicationFactor = t.Topic, -1, -1
+		rt.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
 		q, err := c.createTopic(ctx, req, t, times[t.Topic] > 1, taken)
 		times[t.Topic] = 0
 		if err == nil {
@@ -153,15 +154,28 @@ func (c *conn) deleteTopics(ctx context.Context, r *request) (kmsg.Response, err
 			topics = append(topics, t)
 		}
 	}
-	seen := make(map[queen.QueueRef]bool)
-	for _, t := range topics {
+	// What is named more than once is refused, and answered once.
+	named := make(map[queen.QueueRef]int)
+	refOf := func(t kmsg.DeleteTopicsRequestTopic) queen.QueueRef {
 		ref := queen.QueueRef{TopicID: t.TopicID}
 		if t.Topic != nil {
 			ref.Name = *t.Topic
 		}
+		return ref
+	}
+	for _, t := range topics {
+		named[refOf(t)]++
+	}
+	for _, t := range topics {
+		ref := refOf(t)
+		times := named[ref]
+		if times == 0 {
+			continue
+		}
+		delete(named, ref)
 		rt := kmsg.NewDeleteTopicsResponseTopic()
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
-		q, err := c.deleteTopic(ctx, ref, seen)
+		q, err := c.deleteTopic(ctx, ref, times)
 		if err != nil {
 			rt.ErrorCode, rt.ErrorMessage = codeOf(c.note(r, err)), message(err)
 		} else {
@@ -172,17 +186,16 @@ func (c *conn) deleteTopics(ctx context.Context, r *request) (kmsg.Response, err
 	return resp, nil
 }
 
-func (c *conn) deleteTopic(ctx context.Context, ref queen.QueueRef, seen map[queen.QueueRef]bool) (queen.Queue, error) {
+func (c *conn) deleteTopic(ctx context.Context, ref queen.QueueRef, times int) (queen.Queue, error) {
 	byID := ref.TopicID != uuid.Nil
 	switch {
 	case byID == (ref.Name != ""):
 		return queen.Queue{}, fmt.Errorf("%w: a topic is named either by name or by id", queen.ErrInvalidRequest)
-	case seen[ref]:
+	case times > 1:
 		return queen.Queue{}, fmt.Errorf("%w: the request names a topic more than once", queen.ErrInvalidRequest)
 	case !byID && !legalTopic(ref.Name):
 		return queen.Queue{}, queen.ErrUnknownQueue
 	}
-	seen[ref] = true
 	return c.srv.engine.DeleteQueue(ctx, ref)
 }
 

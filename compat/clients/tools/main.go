@@ -152,15 +152,20 @@ func (p *program) produceConsume(ctx context.Context) error {
 		fmt.Fprintf(&in, "h1:one,h2:%d\tkey-%d\tline %d\n", i, i, i)
 	}
 	topic := p.topic + "-lines"
+	// 4.x warns of the old names of these options on stdout.
+	reader, formatter := "--reader-property", "--formatter-property"
+	if strings.HasPrefix(p.version, "3.") {
+		reader, formatter = "--property", "--property"
+	}
 	if _, err := p.at(ctx, in.String(), "producer", "--topic", topic, "--compression-codec", "lz4",
-		"--property", "parse.key=true", "--property", "parse.headers=true"); err != nil {
+		reader, "parse.key=true", reader, "parse.headers=true"); err != nil {
 		return err
 	}
 	var out strings.Builder
 	for range 2 {
 		half, err := p.at(ctx, "", "consumer", "--topic", topic, "--group", p.group, "--from-beginning",
 			"--max-messages", fmt.Sprint(lines/2), "--timeout-ms", "60000",
-			"--property", "print.key=true", "--property", "print.headers=true")
+			formatter, "print.key=true", formatter, "print.headers=true")
 		if err != nil {
 			return err
 		}
