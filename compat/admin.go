@@ -19,6 +19,7 @@ var adminCases = []Case{
 	{"admin/recreated-topic-starts-anew", recreated},
 	{"admin/metadata-null-is-all-empty-is-none", metadataAllNone},
 	{"admin/describe-cluster", describeCluster},
+	{"admin/named-twice-is-answered-once", namedTwice},
 }
 
 func createDescribeDelete(ctx context.Context, t *T) {
@@ -193,7 +194,7 @@ func deleteRefusals(ctx context.Context, t *T) {
 	t.wantCode("delete by id again", byID(tp.id), kerr.UnknownTopicID.Code)
 }
 
-// recreated: nothing of a deleted topic comes back with its name.
+// recreated: nothing of a deleted topic comes back with its name. Case A06.
 func recreated(ctx context.Context, t *T) {
 	name := t.name("compat")
 	old := t.createTopic(name, 1, nil)
@@ -301,5 +302,29 @@ func describeCluster(_ context.Context, t *T) {
 	md := ask[*kmsg.MetadataResponse](t.dial(), kmsg.NewPtrMetadataRequest(), t.max(kmsg.Metadata, newest))
 	if md.ClusterID == nil || *md.ClusterID != r.ClusterID {
 		t.Errorf("Metadata names another cluster")
+	}
+}
+
+// namedTwice: what a request names again is answered once, and a delete of it does nothing.
+func namedTwice(_ context.Context, t *T) {
+	tp := t.topic(1)
+	w := t.dial()
+	for _, limit := range []int16{4, newest} {
+		req := kmsg.NewPtrMetadataRequest()
+		req.Topics = []kmsg.MetadataRequestTopic{{Topic: &tp.name}, {Topic: &tp.name}}
+		if got := ask[*kmsg.MetadataResponse](w, req, t.max(kmsg.Metadata, limit)).Topics; len(got) != 1 || got[0].ErrorCode != 0 {
+			t.Errorf("Metadata of one topic, named twice: %+v", got)
+		}
+		v := t.max(kmsg.DeleteTopics, limit)
+		if got := ask[*kmsg.DeleteTopicsResponse](w, deleteTopicsRequest(tp.name, tp.name), v).Topics; len(got) != 1 || got[0].ErrorCode != kerr.InvalidRequest.Code {
+			t.Errorf("DeleteTopics of one topic, named twice: %+v", got)
+		}
+		got := ask[*kmsg.ListOffsetsResponse](t.dialTo(t.leader(tp.name, 0)), listOffsetsRequest(tp.name, -1, 0, 0), t.max(kmsg.ListOffsets, limit)).Topics
+		if len(got) != 1 || len(got[0].Partitions) != 1 || got[0].Partitions[0].ErrorCode != kerr.InvalidRequest.Code {
+			t.Errorf("ListOffsets of one partition, named twice: %+v", got)
+		}
+	}
+	if end := t.endOffset(tp.name, 0); end != 0 {
+		t.Errorf("the topic ends at %d", end)
 	}
 }

@@ -111,7 +111,7 @@ func describeTopicConfigs(_ context.Context, t *T) {
 	}
 }
 
-// describeBrokerConfigs is what tools ask before they do anything.
+// describeBrokerConfigs is what tools ask before they do anything. Case A08.
 func describeBrokerConfigs(ctx context.Context, t *T) {
 	md, err := t.adm().BrokerMetadata(ctx)
 	t.must(err, "metadata")
@@ -457,7 +457,7 @@ func appendTimeTopic(_ context.Context, t *T) {
 }
 
 // cleanupPolicy: a policy that is accepted is honoured, or it is refused; never
-// accepted and treated as another.
+// accepted and treated as another. Case A17.
 func cleanupPolicy(_ context.Context, t *T) {
 	w := t.control()
 	v := t.max(kmsg.CreateTopics, newest)

@@ -113,6 +113,7 @@ func offsetsUnknown(_ context.Context, t *T) {
 	}
 }
 
+// leaderEpochEnd: the epoch in force ends at the end of the log, across versions. Case O17.
 func leaderEpochEnd(_ context.Context, t *T) {
 	tp := t.topic(1)
 	w := t.dialTo(t.leader(tp.name, 0))

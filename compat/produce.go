@@ -427,7 +427,7 @@ func unknownTopicID(_ context.Context, t *T) {
 }
 
 // autoCreate: a topic comes into being through Metadata, when the client allows
-// it and the broker does, and can be used at once.
+// it and the broker does, and can be used at once. Case P19.
 func autoCreate(ctx context.Context, t *T) {
 	v := t.max(kmsg.Metadata, newest)
 	produceV := t.max(kmsg.Produce, 12) // by name
@@ -502,7 +502,7 @@ func metadataOf(w *wire, version int16, name string, create bool) kmsg.MetadataR
 	return r.Topics[0]
 }
 
-// autoCreateRace: however many ask at once, there is one topic of a name.
+// autoCreateRace: however many ask at once, there is one topic of a name. Case P19.
 func autoCreateRace(_ context.Context, t *T) {
 	v := t.max(kmsg.Metadata, newest)
 	probe := t.dial()

@@ -1,5 +1,5 @@
 // Command console-tools is the row of Kafka's own console tools in the client
-// matrix. CLASSPATH names their jars, as a folder with a wildcard.
+// matrix (case K01). CLASSPATH names their jars, as a folder with a wildcard.
 package main
 
 import (
