@@ -129,7 +129,7 @@ func describeBrokerConfigs(ctx context.Context, t *T) {
 				got[c.Name] = *c.Value
 			}
 		}
-		for _, key := range []string{"broker.id", "num.partitions", "default.replication.factor", "auto.create.topics.enable", "message.max.bytes", "min.insync.replicas", "log.cleanup.policy"} {
+		for _, key := range []string{"broker.id", "num.partitions", "default.replication.factor", "auto.create.topics.enable", "message.max.bytes", "min.insync.replicas", "log.cleanup.policy", "offsets.retention.minutes"} {
 			if got[key] == "" {
 				t.Errorf("v%d: %s has no value", v, key)
 			}
