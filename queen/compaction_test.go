@@ -230,6 +230,7 @@ func TestATombstoneAtTheEndOfTheLogStays(t *testing.T) {
 	compactNow(t, e)
 	wantContents(t, e, "t", "2 a=")
 	appendPairs(t, e, "t", pair{"c", "1"})
+	age(t, e.db, "1 min")
 	compactNow(t, e)
 	wantContents(t, e, "t", "3 c=1")
 }
