@@ -76,7 +76,7 @@ var mutants = []struct {
 		{"queen/writer.go", "now.Before(f.seg.deadline) && ctx.Err() == nil {\n", "now.Before(f.seg.deadline) && ctx.Err() == nil {\n\t\t\tw.prepare(ctx, f)\n"},
 	}},
 	{name: "the cache decides what is new", pkg: "./queen", test: "TestPushTheSameIDsThroughTwoBrokersStoresEachOnce", changes: []change{
-		{"queen/writer.go", "f.call.Verified = a.Verified", "f.call.Verified = 1 << 40"},
+		{"queen/writer.go", "f.call.Window, f.call.Verified = int32(window), vouched.Verified", "f.call.Window, f.call.Verified = int32(window), 1<<40"},
 	}},
 	{name: "the cache does not see a gap", pkg: "./dedup", test: ".", changes: []change{
 		{"dedup/entry.go", "case base > m.verified+1:\n\t\treturn gap", "case false:\n\t\treturn gap"},
