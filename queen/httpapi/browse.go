@@ -244,24 +244,7 @@ func (s *Server) browseRead(x *exchange, queue string, sp *browseSpan, at int64,
 }
 
 func (s *Server) appendBrowsed(b []byte, p *browseParams, sp *browseSpan, m *queen.StoredMessage, status string) []byte {
-	b = append(b, `{"id":`...)
-	b = appendUUID(b, m.ID)
-	b = append(b, ',')
-	b = appendBytes(b, "transactionId", "Base64", m.TransactionID)
-	b = append(b, `,"traceId":`...)
-	if m.TraceID == "" {
-		b = append(b, "null"...)
-	} else {
-		b = appendString(b, m.TraceID)
-	}
-	b = append(b, ',')
-	b = appendValue(b, "data", m.Value, s.cfg.JSONDepthMax)
-	b = append(b, `,"offset":`...)
-	b = appendInt(b, m.Offset)
-	b = append(b, `,"createdAt":`...)
-	b = appendTime(b, m.CreatedAt)
-	b = append(b, `,"queue":`...)
-	b = appendString(b, p.queue)
+	b = s.beginMessage(b, p.queue, m)
 	b = append(b, `,"partition":`...)
 	b = appendString(b, sp.lag.Partition)
 	b = append(b, `,"partitionId":`...)

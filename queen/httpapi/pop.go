@@ -244,7 +244,8 @@ func batchMembers(got *queen.Popped) []byte {
 	return appendString(shared, got.Group)
 }
 
-func (s *Server) appendMessage(b []byte, queue string, shared []byte, m *queen.StoredMessage) []byte {
+// beginMessage opens the object of a stored message, with what every answer says of one.
+func (s *Server) beginMessage(b []byte, queue string, m *queen.StoredMessage) []byte {
 	b = append(b, `{"id":`...)
 	b = appendUUID(b, m.ID)
 	b = append(b, ',')
@@ -262,7 +263,11 @@ func (s *Server) appendMessage(b []byte, queue string, shared []byte, m *queen.S
 	b = append(b, `,"createdAt":`...)
 	b = appendTime(b, m.CreatedAt)
 	b = append(b, `,"queue":`...)
-	b = appendString(b, queue)
+	return appendString(b, queue)
+}
+
+func (s *Server) appendMessage(b []byte, queue string, shared []byte, m *queen.StoredMessage) []byte {
+	b = s.beginMessage(b, queue, m)
 	b = append(b, shared...)
 	b = append(b, ',')
 	b = appendBytes(b, "key", "Base64", m.Key)
