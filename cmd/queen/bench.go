@@ -19,6 +19,7 @@ import (
 // benchCommand lists the loads.
 type benchCommand struct {
 	Produce  benchProduce  `cmd:"" help:"Produce records through the Kafka protocol, acks=all."`
+	E2E      benchE2E      `cmd:"" name:"e2e" help:"Produce at a fixed rate and measure how long records take to a consumer, from when they were due."`
 	Consume  benchConsume  `cmd:"" help:"Read what was produced, from the start, as a consumer that catches up."`
 	Push     benchPush     `cmd:"" help:"Push batches of messages with ids over HTTP."`
 	Dedup    benchDedup    `cmd:"" help:"Push with deduplication, in turn with pushing without it."`
@@ -70,12 +71,14 @@ type benchKafka struct {
 	Payload     string   `env:"QUEEN_PAYLOAD" default:"random" enum:"random,json" help:"What values are: ${enum}."`
 	Partitions  int      `env:"QUEEN_PARTITIONS" default:"12" placeholder:"N" help:"Partitions of the topic (${default})."`
 	Compression string   `env:"QUEEN_COMPRESSION" default:"none" enum:"none,lz4,zstd" help:"What the client compresses batches with: ${enum}."`
-	Clients     int      `env:"QUEEN_CLIENTS" default:"4" placeholder:"N" help:"Clients, each with connections of its own (${default})."`
 	Idempotent  bool     `env:"QUEEN_IDEMPOTENT" default:"true" negatable:"" help:"Produce as an idempotent producer, as today's clients do by default."`
+
+	TopicConfig   map[string]string `env:"QUEEN_TOPIC_CONFIG" placeholder:"NAME=VALUE" help:"Configs of the topic; several with semicolons."`
+	VsTopicConfig map[string]string `env:"QUEEN_VS_TOPIC_CONFIG" placeholder:"NAME=VALUE" help:"Configs of the other side's topic, such as flush.messages=1."`
 }
 
 func (c *benchKafka) Validate() error {
-	return errors.Join(hostPorts("--brokers", c.Brokers...), validateLoad(c.Size, c.Partitions, c.Clients))
+	return hostPorts("--brokers", c.Brokers...)
 }
 
 func validateLoad(size, partitions, clients int) error {
@@ -90,27 +93,46 @@ func validateLoad(size, partitions, clients int) error {
 	return nil
 }
 
-func (c *benchKafka) side(brokers []string, payload *bench.Payload) *bench.Kafka {
+// side is one of the two: they differ in the brokers and in what their topics are configured to.
+func (c *benchKafka) side(brokers []string, vs bool, clients int, linger time.Duration, payload *bench.Payload) *bench.Kafka {
+	config := c.TopicConfig
+	if vs {
+		config = c.VsTopicConfig
+	}
 	return &bench.Kafka{
 		Brokers: brokers, Topic: "queen-bench-" + randomName(), Partitions: c.Partitions, Compression: c.Compression,
-		Idempotent: c.Idempotent, Connections: c.Clients, Payload: payload,
+		Idempotent: c.Idempotent, Connections: clients, Linger: linger, Payload: payload, TopicConfig: config,
 	}
 }
 
-func (c *benchKafka) conditions(to *bench.Conditions) {
-	to.Payload, to.Size, to.Partitions, to.Clients = bench.PayloadKind(c.Payload), c.Size, c.Partitions, c.Clients
-	to.Acks, to.Compression, to.Idempotent = "all", c.Compression, &c.Idempotent
+func (c *benchKafka) conditions(to *bench.Conditions, clients int, linger time.Duration) {
+	to.Payload, to.Size, to.Partitions, to.Clients = bench.PayloadKind(c.Payload), c.Size, c.Partitions, clients
+	to.Acks, to.Compression, to.Idempotent, to.Linger = "all", c.Compression, &c.Idempotent, linger.String()
 	to.BufferedBytes, to.Client = bench.BufferedBytes, bench.ClientVersion()
+	to.TopicConfig, to.VsTopicConfig = c.TopicConfig, c.VsTopicConfig
 }
 
 type benchProduce struct {
 	benchRun
 	benchKafka
-	Vs string `env:"QUEEN_VS" placeholder:"OTHER" help:"Other side, in turn with the first: the word baseline, or a comma-separated list of brokers."`
+	Clients int           `env:"QUEEN_CLIENTS" default:"4" placeholder:"N" help:"Clients, each with connections of its own (${default})."`
+	Linger  time.Duration `env:"QUEEN_LINGER" default:"10ms" placeholder:"TIME" help:"How long a client waits for a batch to grow (${default}, franz-go's own default)."`
+	Vs      string        `env:"QUEEN_VS" placeholder:"OTHER" help:"Other side, in turn with the first: the word baseline, or a comma-separated list of brokers."`
 }
 
 func (c *benchProduce) Validate() error {
-	return errors.Join(c.benchRun.Validate(), c.benchKafka.Validate(), validateVs(c.Vs))
+	return errors.Join(c.benchRun.Validate(), c.benchKafka.Validate(),
+		validateLoad(c.Size, c.Partitions, c.Clients), validateLinger(c.Linger), validateVs(c.Vs))
+}
+
+// benchLingerMax is Kafka's clients' sense of far too long.
+const benchLingerMax = time.Minute
+
+func validateLinger(linger time.Duration) error {
+	if linger < 0 || linger > benchLingerMax {
+		return fmt.Errorf("--linger is %s, must be 0s to %s", linger, benchLingerMax)
+	}
+	return nil
 }
 
 // validateVs wants the word for the baseline, or addresses.
@@ -131,9 +153,9 @@ func (c *benchProduce) Run(p *process) error {
 		if c.child != nil {
 			c.Brokers = []string{c.child.kafka}
 		}
-		c.conditions(&c.began)
-		return c.compare(p, "produce", c.side(c.Brokers, payload), c.Vs, payload, func(vs string) bench.Side {
-			return c.side(strings.Split(vs, ","), payload)
+		c.conditions(&c.began, c.Clients, c.Linger)
+		return c.compare(p, "produce", c.side(c.Brokers, false, c.Clients, c.Linger, payload), c.Vs, payload, func(vs string) bench.Side {
+			return c.side(strings.Split(vs, ","), true, c.Clients, c.Linger, payload)
 		})
 	})
 }
@@ -141,8 +163,9 @@ func (c *benchProduce) Run(p *process) error {
 type benchConsume struct {
 	benchRun
 	benchKafka
-	Fill int64  `env:"QUEEN_FILL" default:"512" placeholder:"MB" help:"How much is produced first, to be read (${default} MB)."`
-	Vs   string `env:"QUEEN_VS" placeholder:"HOST:PORT" help:"Other brokers, in turn with the first; a comma-separated list."`
+	Clients int    `env:"QUEEN_CLIENTS" default:"4" placeholder:"N" help:"Clients, each with connections of its own (${default})."`
+	Fill    int64  `env:"QUEEN_FILL" default:"512" placeholder:"MB" help:"How much is produced first, to be read (${default} MB)."`
+	Vs      string `env:"QUEEN_VS" placeholder:"HOST:PORT" help:"Other brokers, in turn with the first; a comma-separated list."`
 }
 
 func (c *benchConsume) Validate() error {
@@ -152,8 +175,12 @@ func (c *benchConsume) Validate() error {
 	if c.Vs == vsBaseline {
 		return errors.New("--vs baseline only writes: name other brokers to compare reading with")
 	}
-	return errors.Join(c.benchRun.Validate(), c.benchKafka.Validate(), validateVs(c.Vs))
+	return errors.Join(c.benchRun.Validate(), c.benchKafka.Validate(),
+		validateLoad(c.Size, c.Partitions, c.Clients), validateVs(c.Vs))
 }
+
+// fillLinger is that of the producers who write what is to be read.
+const fillLinger = 10 * time.Millisecond
 
 // Run fills topics and reads them, in turn with the other side.
 func (c *benchConsume) Run(p *process) error {
@@ -165,13 +192,13 @@ func (c *benchConsume) Run(p *process) error {
 		if c.child != nil {
 			c.Brokers = []string{c.child.kafka}
 		}
-		side := func(brokers []string) bench.Side {
-			return &bench.Consume{Kafka: c.side(brokers, payload), FillBytes: c.Fill * 1e6}
+		side := func(brokers []string, vs bool) bench.Side {
+			return &bench.Consume{Kafka: c.side(brokers, vs, c.Clients, fillLinger, payload), FillBytes: c.Fill * 1e6}
 		}
-		c.conditions(&c.began)
+		c.conditions(&c.began, c.Clients, fillLinger)
 		c.began.FillBytes = c.Fill * 1e6
-		return c.compare(p, "consume", side(c.Brokers), c.Vs, payload, func(vs string) bench.Side {
-			return side(strings.Split(vs, ","))
+		return c.compare(p, "consume", side(c.Brokers, false), c.Vs, payload, func(vs string) bench.Side {
+			return side(strings.Split(vs, ","), true)
 		})
 	})
 }

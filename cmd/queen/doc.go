@@ -10,6 +10,7 @@
 //	debug.go     profiles, for this machine only
 //	log.go       the log on stderr
 //	bench.go     queen bench: which loads, on what; the loads are in bench/
+//	bench_e2e.go bench_dedup.go  two of them
 //	bench_serve.go  a broker of our own around a load
 //	migrate.go   queen migrate
 //	client.go    the HTTP client of the commands below: flags, one call, errors with their fix

@@ -90,11 +90,14 @@ type Outcome struct {
 	Ratio *Ratio      `json:"ratio,omitempty"`
 }
 
-// Ratio is A over B: of throughput the higher is better, of p99 the lower.
+// Ratio is A over B: of throughput the higher is better, of p50 and p99 the lower.
 type Ratio struct {
 	Throughput       float64   `json:"throughput"`
 	ThroughputSpread Spread    `json:"throughputSpread"`
 	ThroughputPairs  []float64 `json:"throughputPairs"`
+	P50              *float64  `json:"p50,omitempty"`
+	P50Spread        *Spread   `json:"p50Spread,omitempty"`
+	P50Pairs         []float64 `json:"p50Pairs,omitempty"`
 	P99              *float64  `json:"p99,omitempty"`
 	P99Spread        *Spread   `json:"p99Spread,omitempty"`
 	P99Pairs         []float64 `json:"p99Pairs,omitempty"`
@@ -248,13 +251,15 @@ func ratioOf(a, b []Round, latency bool) *Ratio {
 	for i := range n {
 		r.ThroughputPairs = append(r.ThroughputPairs, a[i].BytesPerSecond/b[i].BytesPerSecond)
 		if la, lb := a[i].LatencyMS, b[i].LatencyMS; latency && la != nil && lb != nil {
+			r.P50Pairs = append(r.P50Pairs, la.P50/lb.P50)
 			r.P99Pairs = append(r.P99Pairs, la.P99/lb.P99)
 		}
 	}
 	r.Throughput, r.ThroughputSpread = median(r.ThroughputPairs), spreadOf(r.ThroughputPairs)
 	if latency && len(r.P99Pairs) == n {
-		p99, spread := median(r.P99Pairs), spreadOf(r.P99Pairs)
-		r.P99, r.P99Spread = &p99, &spread
+		p50, spread50 := median(r.P50Pairs), spreadOf(r.P50Pairs)
+		p99, spread99 := median(r.P99Pairs), spreadOf(r.P99Pairs)
+		r.P50, r.P50Spread, r.P99, r.P99Spread = &p50, &spread50, &p99, &spread99
 	}
 	return &r
 }
@@ -294,15 +299,25 @@ func medianRound(rounds []Round) Round {
 		BytesPerSecond:   of(func(r Round) float64 { return r.BytesPerSecond }),
 		ClientCores:      of(func(r Round) float64 { return r.ClientCores }),
 	}
-	if len(rounds) > 0 && !slices.ContainsFunc(rounds, func(r Round) bool { return r.LatencyMS == nil }) {
-		m.LatencyMS = &Latency{
-			P50:  of(func(r Round) float64 { return r.LatencyMS.P50 }),
-			P99:  of(func(r Round) float64 { return r.LatencyMS.P99 }),
-			P999: of(func(r Round) float64 { return r.LatencyMS.P999 }),
-			Max:  of(func(r Round) float64 { return r.LatencyMS.Max }),
-		}
-	}
+	m.LatencyMS = medianLatency(rounds, func(r Round) *Latency { return r.LatencyMS })
+	m.SentLateMS = medianLatency(rounds, func(r Round) *Latency { return r.SentLateMS })
 	return m
+}
+
+// medianLatency is nil where a round has none.
+func medianLatency(rounds []Round, get func(Round) *Latency) *Latency {
+	var p50, p99, p999, most []float64
+	for _, r := range rounds {
+		l := get(r)
+		if l == nil {
+			return nil
+		}
+		p50, p99, p999, most = append(p50, l.P50), append(p99, l.P99), append(p999, l.P999), append(most, l.Max)
+	}
+	if len(rounds) == 0 {
+		return nil
+	}
+	return &Latency{P50: median(p50), P99: median(p99), P999: median(p999), Max: median(most)}
 }
 
 // cpuTime is what this process has used.

@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// rounds makes rounds of the given speeds, each with a p99 in milliseconds.
+// rounds makes rounds of the given speeds, each with a p99 in milliseconds, and a
+// p50 of a tenth of it.
 func rounds(speedAndP99 ...float64) []Round {
 	var all []Round
 	for i := 0; i < len(speedAndP99); i += 2 {
-		all = append(all, Round{BytesPerSecond: speedAndP99[i], LatencyMS: &Latency{P99: speedAndP99[i+1]}})
+		all = append(all, Round{BytesPerSecond: speedAndP99[i], LatencyMS: &Latency{P50: speedAndP99[i+1] / 10, P99: speedAndP99[i+1]}})
 	}
 	return all
 }
@@ -24,6 +25,9 @@ func TestRatioIsTheMedianOfPairs(t *testing.T) {
 	// medians of each side by itself would say 150/200.
 	a := rounds(100, 10, 150, 12, 50, 40)
 	b := rounds(200, 5, 200, 4, 100, 20)
+	for i, p50 := range []float64{4, 1, 1} {
+		b[i].LatencyMS.P50 = p50
+	}
 	r := ratioOf(a, b, true)
 	if r.Throughput != 0.5 || !slices.Equal(r.ThroughputPairs, []float64{0.5, 0.75, 0.5}) {
 		t.Errorf("throughput %v of %v, want 0.5 of [0.5 0.75 0.5]", r.Throughput, r.ThroughputPairs)
@@ -34,7 +38,11 @@ func TestRatioIsTheMedianOfPairs(t *testing.T) {
 	if r.P99 == nil || *r.P99 != 2 || !slices.Equal(r.P99Pairs, []float64{2, 3, 2}) {
 		t.Errorf("p99 %v of %v, want 2 of [2 3 2]", r.P99, r.P99Pairs)
 	}
-	if r := ratioOf(a, b, false); r.P99 != nil || r.P99Pairs != nil {
+	// 1/4, 1.2/1 and 4/1.
+	if r.P50 == nil || *r.P50 != 1.2 || !slices.Equal(r.P50Pairs, []float64{0.25, 1.2, 4}) || r.P50Spread.Max != 4 {
+		t.Errorf("p50 %v of %v, want 1.2 of [0.25 1.2 4]", r.P50, r.P50Pairs)
+	}
+	if r := ratioOf(a, b, false); r.P50 != nil || r.P99 != nil || r.P99Pairs != nil {
 		t.Errorf("p99 %v compared though answers mean different things", r.P99Pairs)
 	}
 	if r := ratioOf(a, nil, true); r != nil {

@@ -27,25 +27,30 @@ type Conditions struct {
 	Disk        *Disk             `json:"disk,omitempty"`
 	Settle      string            `json:"settle,omitempty"`
 
-	Payload       PayloadKind `json:"payload"`
-	Size          int         `json:"size"`
-	Partitions    int         `json:"partitions,omitempty"`
-	Clients       int         `json:"clients,omitempty"`
-	Batch         int         `json:"batch,omitempty"`
-	Acks          string      `json:"acks,omitempty"`
-	Compression   string      `json:"compression,omitempty"`
-	Idempotent    *bool       `json:"idempotent,omitempty"`
-	WindowSeconds *int        `json:"dedupWindowSeconds,omitempty"`
-	BufferedBytes int         `json:"BufferedBytes,omitempty"`
-	FillBytes     int64       `json:"fillBytes,omitempty"`
-	FillIDs       int64       `json:"fillIds,omitempty"`
-	Duplicates    int         `json:"duplicatesPerRequest,omitempty"`
-	BaselineRow   int         `json:"baselineRow,omitempty"`
-	BaselineTried []RowTrial  `json:"baselineTried,omitempty"`
-	BaselineConns int         `json:"baselineConnections,omitempty"`
-	Rounds        int         `json:"rounds"`
-	Duration      string      `json:"duration"`
-	PeakClientRSS int64       `json:"peakClientRssBytes,omitempty"`
+	Payload       PayloadKind       `json:"payload"`
+	Size          int               `json:"size"`
+	Partitions    int               `json:"partitions,omitempty"`
+	Clients       int               `json:"clients,omitempty"`
+	Batch         int               `json:"batch,omitempty"`
+	Acks          string            `json:"acks,omitempty"`
+	Compression   string            `json:"compression,omitempty"`
+	Idempotent    *bool             `json:"idempotent,omitempty"`
+	Rate          int               `json:"recordsPerSecond,omitempty"`
+	Linger        string            `json:"linger,omitempty"`
+	FetchMaxWait  string            `json:"fetchMaxWait,omitempty"` // of at least one byte
+	TopicConfig   map[string]string `json:"topicConfig,omitempty"`
+	VsTopicConfig map[string]string `json:"vsTopicConfig,omitempty"`
+	WindowSeconds *int              `json:"dedupWindowSeconds,omitempty"`
+	BufferedBytes int               `json:"BufferedBytes,omitempty"`
+	FillBytes     int64             `json:"fillBytes,omitempty"`
+	FillIDs       int64             `json:"fillIds,omitempty"`
+	Duplicates    int               `json:"duplicatesPerRequest,omitempty"`
+	BaselineRow   int               `json:"baselineRow,omitempty"`
+	BaselineTried []RowTrial        `json:"baselineTried,omitempty"`
+	BaselineConns int               `json:"baselineConnections,omitempty"`
+	Rounds        int               `json:"rounds"`
+	Duration      string            `json:"duration"`
+	PeakClientRSS int64             `json:"peakClientRssBytes,omitempty"`
 }
 
 // Disk is what the disk under the data folder does.

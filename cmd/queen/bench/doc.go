@@ -10,6 +10,9 @@
 //	meter.go       what was answered, and how fast, inside the measured time
 //	payload.go     values that do not repeat and carry their own checksum
 //	kafka.go       the side that produces through the Kafka protocol
+//	e2e.go         the side that measures from when a record was due to its arrival
+//	pace.go        a fixed rate: when each record is due
+//	sleep_*.go     waiting more exactly than the runtime's timers
 //	consume.go     the side that reads back what was produced
 //	push.go        the side that pushes over HTTP
 //	baseline.go    the bare writer of the same bytes into the same PostgreSQL
@@ -18,6 +21,7 @@
 //	report.go      the report as text and as JSON
 //	progress.go    the line on a terminal
 //
-// The load is closed: each client waits for room before it sends more. Latency
-// under it is that of a saturated system.
+// The load is closed, but for e2e's: each client waits for room before it sends
+// more, and latency under it is that of a saturated system. That of e2e is open:
+// a record is due at its time, and its latency counts from then.
 package bench

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,8 +33,10 @@ type Kafka struct {
 	Partitions  int
 	Compression string // none, lz4 or zstd
 	Idempotent  bool
-	Connections int // clients, each with its own
+	Linger      time.Duration // how long a client waits for a batch to grow
+	Connections int           // clients, each with its own
 	Payload     *Payload
+	TopicConfig map[string]string
 
 	producers []*producer
 	admin     *kadm.Client
@@ -51,11 +55,17 @@ type producer struct {
 type sent struct {
 	record kgo.Record
 	asked  time.Time
-	shard  *Shard
+	shard  *Shard // nil: its answer is not what is measured
 }
 
 // Name is how the report calls it.
-func (k *Kafka) Name() string { return "kafka protocol at " + strings.Join(k.Brokers, ",") }
+func (k *Kafka) Name() string {
+	name := "kafka protocol at " + strings.Join(k.Brokers, ",")
+	for _, c := range slices.Sorted(maps.Keys(k.TopicConfig)) {
+		name += ", " + c + "=" + k.TopicConfig[c]
+	}
+	return name
+}
 
 // Clients is one shard per client.
 func (k *Kafka) Clients() int { return k.Connections }
@@ -72,7 +82,11 @@ func (k *Kafka) Prepare(ctx context.Context) error {
 	if err := cl.Ping(reach); err != nil {
 		return fmt.Errorf("no broker answers: %w; start one with `queen serve`, or name it with --brokers", err)
 	}
-	if _, err := k.admin.CreateTopic(ctx, int32(k.Partitions), -1, nil, k.Topic); err != nil {
+	configs := make(map[string]*string, len(k.TopicConfig))
+	for name, value := range k.TopicConfig {
+		configs[name] = &value
+	}
+	if _, err := k.admin.CreateTopic(ctx, int32(k.Partitions), -1, configs, k.Topic); err != nil {
 		return fmt.Errorf("create topic %s: %w", k.Topic, err)
 	}
 	k.made = true
@@ -99,6 +113,7 @@ func (k *Kafka) producing() []kgo.Opt {
 		kgo.MaxBufferedBytes(BufferedBytes / k.Connections),
 		kgo.MaxBufferedRecords(bufferedRecords / k.Connections),
 		kgo.RecordDeliveryTimeout(deliveryTimeout),
+		kgo.ProducerLinger(k.Linger),
 	}
 	if !k.Idempotent {
 		opts = append(opts, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(inFlight))
@@ -149,6 +164,11 @@ func (p *producer) produce(ctx context.Context, client int, payload *Payload, sh
 		// Waits where enough is under way.
 		p.client.Produce(ctx, &s.record, func(_ *kgo.Record, err error) { p.answered(s, err) })
 	}
+	return p.flush(ctx)
+}
+
+// flush waits until everything is answered.
+func (p *producer) flush(ctx context.Context) error {
 	err := p.client.Flush(ctx)
 	if failed := p.failed.Load(); failed != nil {
 		return *failed
@@ -162,7 +182,9 @@ func (p *producer) answered(s *sent, err error) {
 		p.failed.CompareAndSwap(nil, &err)
 		return
 	}
-	s.shard.Answered(s.asked, time.Now(), 1, len(s.record.Value))
+	if s.shard != nil {
+		s.shard.Answered(s.asked, time.Now(), 1, len(s.record.Value))
+	}
 	p.spare.Put(s)
 }
 

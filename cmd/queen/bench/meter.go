@@ -25,13 +25,14 @@ type Shard struct {
 	records  int64
 	bytes    int64
 	latency  *hdrhistogram.Histogram
+	late     *hdrhistogram.Histogram // nil until something was Sent
 }
 
 // NewMeter makes a meter for one round of up to clients clients.
 func NewMeter(clients int) *Meter {
 	m := &Meter{shards: make([]*Shard, clients)}
 	for i := range m.shards {
-		m.shards[i] = &Shard{latency: hdrhistogram.New(1, latencyMax.Microseconds(), 3)}
+		m.shards[i] = &Shard{latency: newHistogram()}
 	}
 	return m
 }
@@ -61,8 +62,42 @@ func (s *Shard) Answered(asked, answered time.Time, records, bytes int) {
 	s.records += int64(records)
 	s.bytes += int64(bytes)
 	if !asked.IsZero() {
-		_ = s.latency.RecordValue(min(max(answered.Sub(asked), time.Microsecond), latencyMax).Microseconds())
+		record(s.latency, answered.Sub(asked))
 	}
+}
+
+// Arrived counts a record by the time it was due, in the measured time or not,
+// whenever it came: a late one that did not count would not be missed.
+func (s *Shard) Arrived(due, at time.Time, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if due.Before(s.from) || !due.Before(s.to) {
+		return
+	}
+	s.records++
+	s.bytes += int64(bytes)
+	record(s.latency, at.Sub(due))
+}
+
+// Sent notes how late the load itself sent a record that was due.
+func (s *Shard) Sent(due, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if due.Before(s.from) || !due.Before(s.to) {
+		return
+	}
+	if s.late == nil {
+		s.late = newHistogram()
+	}
+	record(s.late, at.Sub(due))
+}
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, latencyMax.Microseconds(), 3)
+}
+
+func record(h *hdrhistogram.Histogram, d time.Duration) {
+	_ = h.RecordValue(min(max(d, time.Microsecond), latencyMax).Microseconds()) // within its bounds
 }
 
 // Latency is the distribution of a round, in milliseconds.
@@ -81,6 +116,8 @@ type Round struct {
 	RecordsPerSecond float64  `json:"recordsPerSecond"`
 	BytesPerSecond   float64  `json:"bytesPerSecond"`
 	LatencyMS        *Latency `json:"latencyMs,omitempty"`
+	// SentLateMS is how late an open load sent what was due; it is part of LatencyMS.
+	SentLateMS *Latency `json:"sentLateMs,omitempty"`
 	// ClientCores is how much of the machine the load itself used.
 	ClientCores float64 `json:"clientCores"`
 }
@@ -91,12 +128,15 @@ func (m *Meter) Read(now time.Time) Round {
 	from, to := m.from, m.to
 	m.mu.Unlock()
 	var r Round
-	all := hdrhistogram.New(1, latencyMax.Microseconds(), 3)
+	all, late := newHistogram(), newHistogram()
 	for _, s := range m.shards {
 		s.mu.Lock()
 		r.Records += s.records
 		r.Bytes += s.bytes
 		all.Merge(s.latency)
+		if s.late != nil {
+			late.Merge(s.late)
+		}
 		s.mu.Unlock()
 	}
 	if now.Before(to) {
@@ -108,9 +148,15 @@ func (m *Meter) Read(now time.Time) Round {
 	} else {
 		r.Seconds = 0
 	}
-	if all.TotalCount() > 0 {
-		ms := func(q float64) float64 { return float64(all.ValueAtQuantile(q)) / 1000 }
-		r.LatencyMS = &Latency{P50: ms(50), P99: ms(99), P999: ms(99.9), Max: float64(all.Max()) / 1000}
-	}
+	r.LatencyMS, r.SentLateMS = latencyOf(all), latencyOf(late)
 	return r
+}
+
+// latencyOf is nil where nothing was recorded.
+func latencyOf(h *hdrhistogram.Histogram) *Latency {
+	if h.TotalCount() == 0 {
+		return nil
+	}
+	ms := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1000 }
+	return &Latency{P50: ms(50), P99: ms(99), P999: ms(99.9), Max: float64(h.Max()) / 1000}
 }

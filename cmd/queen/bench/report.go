@@ -32,24 +32,11 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(w, "  B  %s\n", r.B.Name)
 	}
 	fmt.Fprintln(w)
-	head := "round\tA MB/s\tA rec/s\tA p50 ms\tA p99 ms\tA client cores\t"
-	if r.B != nil {
-		head += "B MB/s\tB rec/s\tB p50 ms\tB p99 ms\tA/B\t"
+	table := closedTable
+	if r.A.Median.SentLateMS != nil {
+		table = openTable
 	}
-	fmt.Fprintln(t, head)
-	for i := range r.A.Rounds {
-		if r.B == nil {
-			fmt.Fprintf(t, "%d\t%s\n", i+1, columns(r.A.Rounds[i], true))
-		} else if r.Ratio != nil && i < len(r.Ratio.ThroughputPairs) {
-			fmt.Fprintf(t, "%d\t%s%s%.3f\t\n", i+1, columns(r.A.Rounds[i], true), columns(r.B.Rounds[i], false), r.Ratio.ThroughputPairs[i])
-		}
-	}
-	switch {
-	case r.B == nil:
-		fmt.Fprintf(t, "median\t%s\n", columns(r.A.Median, true))
-	case r.Ratio != nil:
-		fmt.Fprintf(t, "median\t%s%s%.3f\t\n", columns(r.A.Median, true), columns(r.B.Median, false), r.Ratio.Throughput)
-	}
+	table.write(t, r)
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -57,6 +44,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	if q := r.Ratio; q != nil {
 		writeRatio(w, "throughput A/B", q.Throughput, q.ThroughputSpread)
 		if q.P99 != nil {
+			writeRatio(w, "p50 A/B       ", *q.P50, *q.P50Spread)
 			writeRatio(w, "p99 A/B       ", *q.P99, *q.P99Spread)
 		}
 	}
@@ -78,16 +66,105 @@ func writeRatio(w io.Writer, what string, median float64, s Spread) {
 	fmt.Fprintf(w, "%s  %.3f  (middle half %.3f to %.3f, all %.3f to %.3f)\n", what, median, s.Quartile1, s.Quartile3, s.Min, s.Max)
 }
 
-func columns(r Round, cores bool) string {
-	p50, p99 := "-", "-"
-	if r.LatencyMS != nil {
-		p50, p99 = fmt.Sprintf("%.1f", r.LatencyMS.P50), fmt.Sprintf("%.1f", r.LatencyMS.P99)
+// table says which numbers of a round are shown: of both sides, of the first
+// alone, and which ratios.
+type table struct {
+	both, first []column
+	ratios      []ratioColumn
+}
+
+type column struct {
+	head string
+	cell func(Round) string
+}
+
+type ratioColumn struct {
+	head  string
+	pairs func(*Ratio) []float64
+	all   func(*Ratio) *float64
+}
+
+func latencyColumn(head string, of func(Round) *Latency, get func(*Latency) float64) column {
+	return column{head, func(r Round) string {
+		if l := of(r); l != nil {
+			return fmt.Sprintf("%.1f", get(l))
+		}
+		return "-"
+	}}
+}
+
+func answered(r Round) *Latency { return r.LatencyMS }
+
+var (
+	speedColumn   = column{"MB/s", func(r Round) string { return fmt.Sprintf("%.1f", r.BytesPerSecond/1e6) }}
+	recordsColumn = column{"rec/s", func(r Round) string { return fmt.Sprintf("%.0f", r.RecordsPerSecond) }}
+	p50Column     = latencyColumn("p50 ms", answered, func(l *Latency) float64 { return l.P50 })
+	p99Column     = latencyColumn("p99 ms", answered, func(l *Latency) float64 { return l.P99 })
+	p999Column    = latencyColumn("p99.9 ms", answered, func(l *Latency) float64 { return l.P999 })
+	maxColumn     = latencyColumn("max ms", answered, func(l *Latency) float64 { return l.Max })
+	lateColumn    = latencyColumn("sent late p99 ms", func(r Round) *Latency { return r.SentLateMS }, func(l *Latency) float64 { return l.P99 })
+	coresColumn   = column{"client cores", func(r Round) string { return fmt.Sprintf("%.2f", r.ClientCores) }}
+
+	// closedTable is for loads that go as fast as they can, openTable for a fixed rate.
+	closedTable = table{
+		both: []column{speedColumn, recordsColumn, p50Column, p99Column}, first: []column{coresColumn},
+		ratios: []ratioColumn{{"A/B", func(q *Ratio) []float64 { return q.ThroughputPairs }, func(q *Ratio) *float64 { return &q.Throughput }}},
 	}
-	s := fmt.Sprintf("%.1f\t%.0f\t%s\t%s\t", r.BytesPerSecond/1e6, r.RecordsPerSecond, p50, p99)
-	if cores {
-		s += fmt.Sprintf("%.2f\t", r.ClientCores)
+	openTable = table{
+		both: []column{recordsColumn, p50Column, p99Column, p999Column, maxColumn, lateColumn},
+		ratios: []ratioColumn{
+			{"p50 A/B", func(q *Ratio) []float64 { return q.P50Pairs }, func(q *Ratio) *float64 { return q.P50 }},
+			{"p99 A/B", func(q *Ratio) []float64 { return q.P99Pairs }, func(q *Ratio) *float64 { return q.P99 }},
+		},
 	}
-	return s
+)
+
+// write prints the rounds of a report, and their medians.
+func (t table) write(w io.Writer, r *Report) {
+	row := func(name string, cell func(side *SideReport, c column) string, ratio func(c ratioColumn) string) {
+		fmt.Fprintf(w, "%s\t", name)
+		for i, s := range []*SideReport{&r.A, r.B} {
+			columns := t.both
+			if i == 0 {
+				columns = slices.Concat(t.both, t.first)
+			}
+			for _, c := range columns {
+				if s != nil {
+					fmt.Fprintf(w, "%s\t", cell(s, c))
+				}
+			}
+		}
+		for _, c := range t.ratios {
+			if r.Ratio != nil {
+				fmt.Fprintf(w, "%s\t", ratio(c))
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	row("round", func(s *SideReport, c column) string {
+		if s == &r.A {
+			return "A " + c.head
+		}
+		return "B " + c.head
+	}, func(c ratioColumn) string { return c.head })
+	complete := len(r.A.Rounds)
+	if r.B != nil {
+		complete = min(complete, len(r.B.Rounds))
+	}
+	for i := range complete {
+		row(fmt.Sprint(i+1), func(s *SideReport, c column) string { return c.cell(s.Rounds[i]) }, func(c ratioColumn) string {
+			if pairs := c.pairs(r.Ratio); i < len(pairs) {
+				return fmt.Sprintf("%.3f", pairs[i])
+			}
+			return "-"
+		})
+	}
+	row("median", func(s *SideReport, c column) string { return c.cell(s.Median) }, func(c ratioColumn) string {
+		if v := c.all(r.Ratio); v != nil {
+			return fmt.Sprintf("%.3f", *v)
+		}
+		return "-"
+	})
 }
 
 // lines are the conditions, a thought each.
@@ -111,6 +188,7 @@ func (c *Conditions) lines() []string {
 			load += fmt.Sprintf(", "+format, v)
 		}
 	}
+	add("%d records/s", c.Rate, c.Rate > 0)
 	add("%d partitions", c.Partitions, c.Partitions > 0)
 	add("%d clients", c.Clients, c.Clients > 0)
 	add("%d per request", c.Batch, c.Batch > 0)
@@ -119,6 +197,8 @@ func (c *Conditions) lines() []string {
 	if c.Idempotent != nil {
 		add("idempotent %t", *c.Idempotent, true)
 	}
+	add("linger %s", c.Linger, c.Linger != "")
+	add("fetch of at least 1 byte after at most %s", c.FetchMaxWait, c.FetchMaxWait != "")
 	if c.WindowSeconds != nil {
 		add("deduplication window %d s", *c.WindowSeconds, true)
 	}

@@ -55,6 +55,28 @@ func TestReportAsJSONHasWhatScriptsRead(t *testing.T) {
 	}
 }
 
+func TestReportOfAFixedRateShowsLatencies(t *testing.T) {
+	t.Parallel()
+	r := sampleReport()
+	for _, s := range []*SideReport{&r.A, r.B} {
+		for i := range s.Rounds {
+			s.Rounds[i].LatencyMS.P999, s.Rounds[i].LatencyMS.Max = 77.7, 88.8
+			s.Rounds[i].SentLateMS = &Latency{P99: 5.5}
+		}
+	}
+	r.sum(true)
+	r.Conditions.Rate, r.Conditions.Linger = 5000, "0s"
+	var b bytes.Buffer
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"p50 A/B", "p99 A/B", "2.500", "A p99.9 ms", "77.7", "88.8", "B sent late p99 ms", "5.5", "5000 records/s", "linger 0s"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("report lacks %q:\n%s", want, b.String())
+		}
+	}
+}
+
 func TestReportAsTextShowsRatioAndConditions(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
