@@ -22,12 +22,16 @@ type benchCommand struct {
 	E2E      benchE2E      `cmd:"" name:"e2e" help:"Produce at a fixed rate and measure how long records take to a consumer, from when they were due."`
 	Consume  benchConsume  `cmd:"" help:"Read what was produced, from the start, as a consumer that catches up."`
 	Push     benchPush     `cmd:"" help:"Push batches of messages with ids over HTTP."`
+	Pop      benchPop      `cmd:"" help:"Pop leased batches over HTTP and acknowledge them."`
 	Dedup    benchDedup    `cmd:"" help:"Push with deduplication, in turn with pushing without it."`
 	Baseline benchBaseline `cmd:"" help:"Write bare rows of bytes into PostgreSQL: what the broker is measured against."`
 }
 
-// vsBaseline is the word for the bare writer on the other side.
-const vsBaseline = "baseline"
+// The words for the other sides that write into PostgreSQL directly.
+const (
+	vsBaseline = "baseline" // the same bytes, bare
+	vsRows     = "rows"     // the same messages, a row each
+)
 
 // benchRun is what every load has.
 type benchRun struct {
@@ -42,9 +46,10 @@ type benchRun struct {
 	Connections int    `env:"QUEEN_CONNECTIONS" default:"8" placeholder:"N" help:"Connections of the baseline (${default})."`
 	Row         int    `env:"QUEEN_ROW" default:"0" placeholder:"BYTES" help:"Bytes of each row of the baseline; 0 tries 64 KiB, 256 KiB and 1 MiB and takes the best."`
 
-	// Of a broker that runs for the load.
-	child *childBroker
-	began bench.Conditions
+	// Of a broker that runs for the load, or of an engine in this process.
+	child  *childBroker
+	engine *ownEngine
+	began  bench.Conditions
 }
 
 // Validate bounds the load: it must stop by itself.
@@ -154,7 +159,7 @@ func (c *benchProduce) Run(p *process) error {
 			c.Brokers = []string{c.child.kafka}
 		}
 		c.conditions(&c.began, c.Clients, c.Linger)
-		return c.compare(p, "produce", c.side(c.Brokers, false, c.Clients, c.Linger, payload), c.Vs, payload, func(vs string) bench.Side {
+		return c.compare(p, "produce", c.side(c.Brokers, false, c.Clients, c.Linger, payload), c.Vs, payload, func(vs string, _ *bench.Database) bench.Side {
 			return c.side(strings.Split(vs, ","), true, c.Clients, c.Linger, payload)
 		})
 	})
@@ -197,59 +202,9 @@ func (c *benchConsume) Run(p *process) error {
 		}
 		c.conditions(&c.began, c.Clients, fillLinger)
 		c.began.FillBytes = c.Fill * 1e6
-		return c.compare(p, "consume", side(c.Brokers, false), c.Vs, payload, func(vs string) bench.Side {
+		return c.compare(p, "consume", side(c.Brokers, false), c.Vs, payload, func(vs string, _ *bench.Database) bench.Side {
 			return side(strings.Split(vs, ","), true)
 		})
-	})
-}
-
-type benchPush struct {
-	benchRun
-	HTTP        string `env:"QUEEN_HTTP" name:"http" default:"127.0.0.1:6632" placeholder:"HOST:PORT" help:"HTTP door to put the load on (${default})."`
-	Size        int    `env:"QUEEN_SIZE" default:"256" placeholder:"BYTES" help:"Size of a message's payload (${default})."`
-	Payload     string `env:"QUEEN_PAYLOAD" default:"random" enum:"random,json" help:"What payloads are: ${enum}; random ones are text."`
-	Partitions  int    `env:"QUEEN_PARTITIONS" default:"12" placeholder:"N" help:"Partitions of the queue (${default})."`
-	Clients     int    `env:"QUEEN_CLIENTS" default:"8" placeholder:"N" help:"Clients, one request of each under way (${default})."`
-	Batch       int    `env:"QUEEN_BATCH" default:"100" placeholder:"N" help:"Messages of a request, all for one partition (${default})."`
-	DedupWindow int    `env:"QUEEN_DEDUP_WINDOW" name:"dedup-window" default:"3600" placeholder:"SECONDS" help:"Deduplication window of the queue, 0 for none (${default})."`
-	Vs          string `env:"QUEEN_VS" placeholder:"OTHER" help:"Other side, in turn with the first: the word baseline, or another HTTP door."`
-}
-
-func (c *benchPush) Validate() error {
-	switch {
-	case c.Batch < 1 || c.Batch > 10000:
-		return fmt.Errorf("--batch is %d, must be 1 to 10000", c.Batch)
-	case c.DedupWindow < 0:
-		return fmt.Errorf("--dedup-window is %d, must not be negative", c.DedupWindow)
-	}
-	return errors.Join(c.benchRun.Validate(), validateLoad(c.Size, c.Partitions, c.Clients),
-		hostPorts("--http", c.HTTP), validateVs(c.Vs))
-}
-
-// Run pushes to the HTTP door, in turn with the other side.
-func (c *benchPush) Run(p *process) error {
-	return c.around(p, func() error {
-		kind := bench.PayloadKind(c.Payload)
-		if kind == bench.Random {
-			kind = bench.Text
-		}
-		payload, err := bench.NewPayload(kind, c.Size, seed())
-		if err != nil {
-			return err
-		}
-		if c.child != nil {
-			c.HTTP = c.child.http
-		}
-		side := func(addr string) bench.Side {
-			return &bench.Push{
-				Addr: addr, Queue: "queen-bench-" + randomName(), Partitions: c.Partitions, Batch: c.Batch,
-				Window: c.DedupWindow, Connections: c.Clients, Payload: payload,
-			}
-		}
-		b := &c.began
-		b.Payload, b.Size, b.Partitions, b.Clients, b.Batch = kind, c.Size, c.Partitions, c.Clients, c.Batch
-		b.WindowSeconds = &c.DedupWindow
-		return c.compare(p, "push", side(c.HTTP), c.Vs, payload, side)
 	})
 }
 
@@ -290,12 +245,12 @@ func (c *benchRun) around(p *process, load func() error) (err error) {
 
 // compare lets the side and the other one take turns and prints the report;
 // without a side, the baseline is alone.
-func (c *benchRun) compare(p *process, mode string, a bench.Side, vs string, payload *bench.Payload, other func(string) bench.Side) (err error) {
+func (c *benchRun) compare(p *process, mode string, a bench.Side, vs string, payload *bench.Payload, other func(string, *bench.Database) bench.Side) (err error) {
 	report := &bench.Report{Mode: mode, Conditions: c.began}
 	report.Conditions.Rounds, report.Conditions.Duration = c.Rounds, c.Duration.String()
 	plan := bench.Plan{Rounds: c.Rounds, Duration: c.Duration, Verify: c.Verify}
 
-	db, folder, err := c.openDatabase(p.ctx, a == nil || vs == vsBaseline)
+	db, folder, err := c.openDatabase(p.ctx, a == nil || vs == vsBaseline || vs == vsRows)
 	if err != nil {
 		return err
 	}
@@ -315,7 +270,7 @@ func (c *benchRun) compare(p *process, mode string, a bench.Side, vs string, pay
 	case vs == vsBaseline:
 		b = baseline
 	case vs != "":
-		b, plan.CompareLatency, baseline = other(vs), true, nil
+		b, plan.CompareLatency, baseline = other(vs, db), true, nil
 	default:
 		baseline = nil
 	}
@@ -347,6 +302,9 @@ func (c *benchRun) openDatabase(ctx context.Context, needed bool) (*bench.Databa
 	url, named, dir := c.DatabaseURL, c.DataDir, ""
 	if c.child != nil {
 		named = folder(c.child.dataDir)
+	}
+	if c.engine != nil {
+		named = folder(c.engine.dataDir)
 	}
 	if url == "" && named == "" && !needed {
 		return nil, "", nil

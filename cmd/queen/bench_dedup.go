@@ -55,7 +55,7 @@ func (c *benchDedup) Run(p *process) error {
 		side := func(window, duplicates int, ids int64) *bench.Push {
 			s := &bench.Push{
 				Addr: c.HTTP, Queue: "queen-bench-" + randomName(), Partitions: c.Partitions, Batch: c.Batch, Window: window,
-				Connections: c.Clients, Payload: payload, Duplicates: duplicates, Fill: ids,
+				Connections: c.Clients, Payload: payload, IDs: bench.UUIDs, Duplicates: duplicates, Fill: ids,
 			}
 			s.Label = fmt.Sprintf(", window %d s, %d of %d ids repeated", window, duplicates, c.Batch)
 			return s
@@ -68,6 +68,6 @@ func (c *benchDedup) Run(p *process) error {
 		to := &c.began
 		to.Payload, to.Size, to.Partitions, to.Clients, to.Batch = bench.Text, c.Size, c.Partitions, c.Clients, c.Batch
 		to.WindowSeconds, to.FillIDs, to.Duplicates = &c.DedupWindow, c.IDs, repeated
-		return c.compare(p, "dedup", a, "the other queue", payload, func(string) bench.Side { return b })
+		return c.compare(p, "dedup", a, "the other queue", payload, func(string, *bench.Database) bench.Side { return b })
 	})
 }

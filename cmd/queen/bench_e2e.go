@@ -49,7 +49,7 @@ func (c *benchE2E) Run(p *process) error {
 		}
 		c.conditions(&c.began, c.Clients, c.Linger)
 		c.began.Rate, c.began.FetchMaxWait = c.Rate, bench.FetchMaxWait.String()
-		return c.compare(p, "e2e", side(c.Brokers, false), c.Vs, payload, func(vs string) bench.Side {
+		return c.compare(p, "e2e", side(c.Brokers, false), c.Vs, payload, func(vs string, _ *bench.Database) bench.Side {
 			return side(strings.Split(vs, ","), true)
 		})
 	})

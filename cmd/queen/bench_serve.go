@@ -32,11 +32,20 @@ type childBroker struct {
 	exited chan error
 }
 
+// newLoadFolder makes a temporary folder that the user who runs PostgreSQL gets through.
+func newLoadFolder() (string, error) {
+	dir, err := os.MkdirTemp("", "queen-bench-")
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o755)
+}
+
 // startBroker starts it on free ports and a new data folder, and waits for its
 // ready line.
 func startBroker(ctx context.Context) (_ *childBroker, err error) {
 	b := &childBroker{exited: make(chan error, 1)}
-	if b.folder, err = os.MkdirTemp("", "queen-bench-"); err != nil {
+	if b.folder, err = newLoadFolder(); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -44,10 +53,6 @@ func startBroker(ctx context.Context) (_ *childBroker, err error) {
 			err = errors.Join(err, b.stop())
 		}
 	}()
-	// The user who runs PostgreSQL must get through.
-	if err := os.Chmod(b.folder, 0o755); err != nil {
-		return nil, err
-	}
 	b.dataDir = filepath.Join(b.folder, "data")
 	self, err := os.Executable()
 	if err != nil {

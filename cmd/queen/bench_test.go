@@ -26,6 +26,14 @@ func TestBenchRefusesALoadThatDoesNotEnd(t *testing.T) {
 	f("--fill", "consume", "--fill=0")
 	f("--batch", "push", "--batch=0")
 	f("--vs baseline", "consume", "--vs=baseline")
+	f("--vs baseline", "pop", "--vs=baseline")
+	f("--vs baseline", "e2e", "--vs=baseline")
+	f("--rate", "e2e", "--rate=0")
+	f("--linger", "e2e", "--linger=-1s")
+	f("--messages", "pop", "--messages=0")
+	f("--engine", "push", "--engine", "--serve")
+	f("--engine", "push", "--engine", "--vs=127.0.0.1:1")
+	f("--vs rows", "push", "--vs=rows", "--dedup-window=0")
 	f("--brokers", "produce", "--brokers=nowhere")
 	f("--serve", "produce", "--serve", "--data-dir=/x")
 }
@@ -99,6 +107,11 @@ func TestBenchServesItsOwnBroker(t *testing.T) {
 		report.A.Verified.Read != report.A.Verified.Acknowledged {
 		t.Errorf("report %+v, want a ratio, and both sides verified", report)
 	}
+	nothingLeft(t, temp)
+}
+
+func nothingLeft(t *testing.T, temp string) {
+	t.Helper()
 	left, err := os.ReadDir(temp)
 	if err != nil {
 		t.Fatal(err)
@@ -108,4 +121,61 @@ func TestBenchServesItsOwnBroker(t *testing.T) {
 			t.Errorf("%s was left behind", e.Name())
 		}
 	}
+}
+
+// verifiedReport is what these tests read of a report.
+type verifiedReport struct {
+	Ratio *struct{ Throughput, P50, P99 float64 }
+	A     verifiedSide
+	B     *verifiedSide
+}
+
+type verifiedSide struct {
+	Rounds []struct {
+		Records    int
+		LatencyMS  *struct{ P50 float64 }
+		SentLateMS *struct{ P99 float64 }
+	}
+	Verified struct{ Acknowledged, Read int }
+}
+
+func (s *verifiedSide) good() bool {
+	return len(s.Rounds) == 1 && s.Rounds[0].Records > 0 && s.Verified.Read > 0 && s.Verified.Read == s.Verified.Acknowledged
+}
+
+// The loads that need a broker, each short and verified, on one.
+func TestBenchLoadsEndToEnd(t *testing.T) {
+	t.Setenv(mainVar, "1") // the broker is this test binary
+	temp := openTempDir(t)
+	t.Setenv("TMPDIR", temp)
+	child, err := startBroker(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(duration string, args ...string) (r verifiedReport) {
+		t.Helper()
+		code, out, log := runBenchLongEnough(duration, append(args, "--rounds=1", "--verify", "-o", "json")...)
+		if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
+			t.Errorf("queen bench %v: code %d, stdout %q (%v), stderr %q", args, code, out, err, log)
+			return r
+		}
+		if !r.A.good() || r.B != nil && (!r.B.good() || r.Ratio == nil || r.Ratio.Throughput <= 0 || r.Ratio.P50 <= 0 || r.Ratio.P99 <= 0) {
+			t.Errorf("queen bench %v: %s\nwant both sides verified, and ratios", args, out)
+		}
+		return r
+	}
+	e2e := run("200ms", "e2e", "--brokers="+child.kafka, "--vs="+child.kafka, "--rate=500", "--partitions=3", "--clients=2")
+	for _, side := range []*verifiedSide{&e2e.A, e2e.B} {
+		// The rate is what comes out, whatever the machine does.
+		if r := side.Rounds[0]; r.Records%100 != 0 || r.LatencyMS == nil || r.SentLateMS == nil {
+			t.Errorf("e2e %+v, want 500 records a second, with latency", r)
+		}
+	}
+	run("100ms", "pop", "--http="+child.http, "--messages=1000", "--clients=2", "--partitions=2")
+	run("100ms", "push", "--http="+child.http, "--data-dir="+child.dataDir, "--vs=rows", "--batch=10", "--clients=2")
+	run("100ms", "push", "--engine", "--vs=rows", "--clients=2")
+	if err := child.stop(); err != nil {
+		t.Error(err)
+	}
+	nothingLeft(t, temp)
 }

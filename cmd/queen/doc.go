@@ -10,8 +10,8 @@
 //	debug.go     profiles, for this machine only
 //	log.go       the log on stderr
 //	bench.go     queen bench: which loads, on what; the loads are in bench/
-//	bench_e2e.go bench_dedup.go  two of them
-//	bench_serve.go  a broker of our own around a load
+//	bench_e2e.go bench_push.go bench_pop.go bench_dedup.go  some of them
+//	bench_serve.go bench_engine.go  a broker, or an engine alone, for as long as a load lasts
 //	migrate.go   queen migrate
 //	client.go    the HTTP client of the commands below: flags, one call, errors with their fix
 //	show.go      tables for people, JSON for programs; nothing a terminal would obey

@@ -43,6 +43,8 @@ type Conditions struct {
 	WindowSeconds *int              `json:"dedupWindowSeconds,omitempty"`
 	BufferedBytes int               `json:"BufferedBytes,omitempty"`
 	FillBytes     int64             `json:"fillBytes,omitempty"`
+	IDs           IDKind            `json:"ids,omitempty"`
+	FillMessages  int64             `json:"fillMessages,omitempty"`
 	FillIDs       int64             `json:"fillIds,omitempty"`
 	Duplicates    int               `json:"duplicatesPerRequest,omitempty"`
 	BaselineRow   int               `json:"baselineRow,omitempty"`

@@ -15,6 +15,10 @@
 //	sleep_*.go     waiting more exactly than the runtime's timers
 //	consume.go     the side that reads back what was produced
 //	push.go        the side that pushes over HTTP
+//	pop.go         the side that pops and acknowledges over HTTP
+//	engine.go      the side that pushes into an engine in this process
+//	rows.go        the side that inserts a row per message, without a broker
+//	batches.go     the messages of the last two
 //	baseline.go    the bare writer of the same bytes into the same PostgreSQL
 //	database.go    the connection that prepares, settles and asks for settings
 //	conditions.go  cores, settings, the disk's fsync
@@ -24,4 +28,6 @@
 // The load is closed, but for e2e's: each client waits for room before it sends
 // more, and latency under it is that of a saturated system. That of e2e is open:
 // a record is due at its time, and its latency counts from then.
+//
+// DESIGN.md says why.
 package bench

@@ -93,16 +93,11 @@ func (e *E2E) follow(ctx context.Context, t *tail, shard int) {
 		n := int64(0)
 		e.mu.Lock()
 		fetches.EachRecord(func(r *kgo.Record) {
-			id, err := e.Payload.Check(r.Value)
-			if err != nil {
+			if err := e.arrived(shard, r.Value, now); err != nil {
 				failed = fmt.Errorf("partition %d, offset %d: %w", r.Partition, r.Offset, err)
 				return
 			}
 			n++
-			client, number := int(id>>clientShift), id&(1<<clientShift-1)
-			if e.meter != nil && client < len(e.first) && number >= e.first[client] {
-				e.meter.Shard(shard).Arrived(e.due.at(client, number-e.first[client]), now, len(r.Value))
-			}
 		})
 		e.mu.Unlock()
 		if failed != nil {
@@ -114,6 +109,20 @@ func (e *E2E) follow(ctx context.Context, t *tail, shard int) {
 		default:
 		}
 	}
+}
+
+// arrived counts a value by the time its record was due; e.mu is held.
+func (e *E2E) arrived(shard int, value []byte, now time.Time) error {
+	id, err := e.Payload.Check(value)
+	if err != nil {
+		return err
+	}
+	client, number := int(id>>clientShift), id&(1<<clientShift-1)
+	if client >= len(e.first) || number < e.first[client] {
+		return fmt.Errorf("%w: number %d of client %d was not sent in this round", errForeign, number, client)
+	}
+	e.meter.Shard(shard).Arrived(e.due.at(client, number-e.first[client]), now, len(value))
+	return nil
 }
 
 // Round sends at the rate until the time is over, and waits until everything

@@ -30,6 +30,7 @@ type Push struct {
 	Window      int // seconds of the deduplication window
 	Connections int
 	Payload     *Payload
+	IDs         IDKind
 	// Duplicates is how many of a batch's messages repeat an id that was
 	// acknowledged before; at most half of Batch. Each must be answered duplicate.
 	Duplicates int
@@ -131,29 +132,59 @@ func (p *Push) Round(ctx context.Context, t Times, m *Meter) error {
 	to := from.Add(t.Duration)
 	m.Measure(from, to)
 	return each(ctx, p.Connections, func(ctx context.Context, i int) error {
-		var body []byte
-		var answer bytes.Buffer
-		value := make([]byte, p.Payload.Size())
+		c := pusher{side: p, client: i, value: make([]byte, p.Payload.Size())}
 		for shard := m.Shard(i); ; {
 			asked := time.Now()
 			if !asked.Before(to) || ctx.Err() != nil {
 				return ctx.Err()
 			}
-			var repeated int
-			body, repeated = p.appendBatch(body[:0], value, i)
-			status, got, err := p.ask(ctx, http.MethodPost, "/api/v1/push", body, &answer)
-			if err != nil {
-				return fmt.Errorf("push: %w", err)
+			if err := c.push(ctx); err != nil {
+				return err
 			}
-			queued, dups := bytes.Count(got, []byte(`"status":"queued"`)), bytes.Count(got, []byte(`"status":"duplicate"`))
-			if status != http.StatusCreated || queued != p.Batch-repeated || dups != repeated {
-				return fmt.Errorf("push: status %d, %d queued and %d duplicates of %d and %d: %.300s",
-					status, queued, dups, p.Batch-repeated, repeated, got)
-			}
-			p.next[i] += uint64(p.Batch)
-			shard.Answered(asked, time.Now(), p.Batch, p.Batch*len(value))
+			shard.Answered(asked, time.Now(), p.Batch, p.Batch*len(c.value))
 		}
 	})
+}
+
+// store pushes at least n messages, as rounds do.
+func (p *Push) store(ctx context.Context, n int64) error {
+	var taken atomic.Int64
+	return each(ctx, p.Connections, func(ctx context.Context, i int) error {
+		c := pusher{side: p, client: i, value: make([]byte, p.Payload.Size())}
+		for taken.Add(int64(p.Batch))-int64(p.Batch) < n && ctx.Err() == nil {
+			if err := c.push(ctx); err != nil {
+				return fmt.Errorf("fill queue: %w", err)
+			}
+		}
+		return ctx.Err()
+	})
+}
+
+// pusher is one client: its buffers.
+type pusher struct {
+	side   *Push
+	client int
+	body   []byte
+	value  []byte
+	answer bytes.Buffer
+}
+
+// push pushes the client's next batch, and wants every message answered as it must be.
+func (c *pusher) push(ctx context.Context) error {
+	p := c.side
+	var repeated int
+	c.body, repeated = p.appendBatch(c.body[:0], c.value, c.client)
+	status, got, err := p.ask(ctx, http.MethodPost, "/api/v1/push", c.body, &c.answer)
+	if err != nil {
+		return fmt.Errorf("push: %w", err)
+	}
+	queued, dups := bytes.Count(got, []byte(`"status":"queued"`)), bytes.Count(got, []byte(`"status":"duplicate"`))
+	if status != http.StatusCreated || queued != p.Batch-repeated || dups != repeated {
+		return fmt.Errorf("push: status %d, %d queued and %d duplicates of %d and %d: %.300s",
+			status, queued, dups, p.Batch-repeated, repeated, got)
+	}
+	p.next[c.client] += uint64(p.Batch)
+	return nil
 }
 
 // appendBatch appends the body of a client's next request, and says how many
@@ -184,14 +215,14 @@ func (p *Push) appendItem(b []byte, k, partition int, id uint64, value []byte) [
 		b = append(b, ',')
 	}
 	b = append(append(b, `{"queue":"`...), p.Queue...)
-	b = append(append(b, `","partition":"`...), p.partition(partition)...)
+	b = append(append(b, `","partition":"`...), partitionName(partition)...)
 	b = append(b, `","transactionId":"`...)
-	b = strconv.AppendUint(b, id, 16)
+	b = p.IDs.appendID(b, id)
 	b = append(append(b, `","payload":`...), value...)
 	return append(b, '}')
 }
 
-func (p *Push) partition(i int) string { return "p" + strconv.Itoa(i) }
+func partitionName(i int) string { return "p" + strconv.Itoa(i) }
 
 // Verify fetches every partition from its start.
 func (p *Push) Verify(ctx context.Context) (Verified, error) {
@@ -199,7 +230,7 @@ func (p *Push) Verify(ctx context.Context) (Verified, error) {
 	back := newSeen(p.next)
 	for i := range p.Partitions {
 		for offset := int64(0); ; {
-			got, err := p.fetch(ctx, p.partition(i), offset)
+			got, err := p.fetch(ctx, partitionName(i), offset)
 			if err != nil {
 				return v, err
 			}

@@ -204,6 +204,8 @@ func (c *Conditions) lines() []string {
 	}
 	add("at most %d MiB under way", c.BufferedBytes>>20, c.BufferedBytes > 0)
 	add("%d MB written first", c.FillBytes/1e6, c.FillBytes > 0)
+	add("ids %s", c.IDs, c.IDs != "")
+	add("%d messages pushed first", c.FillMessages, c.FillMessages > 0)
 	add("%d ids stored first", c.FillIDs, c.FillIDs > 0)
 	add("%d repeated ids per request", c.Duplicates, c.Duplicates > 0)
 	add("%s", c.Client, c.Client != "")

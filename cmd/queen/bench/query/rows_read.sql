@@ -1,0 +1,2 @@
+-- Every message. Reads the whole table.
+SELECT data FROM rows
