@@ -137,6 +137,8 @@ type Engine struct {
 	compactions atomic.Pointer[map[int64]compactedTo] // of the last round, by partition
 	listed      atomic.Pointer[queueList]             // the last list of all queues
 
+	retained int64 // the partition that retention looked at last; owned by retain
+
 	timerSet chan struct{} // buffered: a timer is due soon
 
 	stopping chan struct{} // closed by Interrupt

@@ -12,6 +12,7 @@ import (
 // The bounds of one step of forgetting: each is one short autocommit call.
 const (
 	retentionPartitionsMax = 1000 // looked at in one statement
+	retentionLooksMax      = 2000 // looked at in one round; the next goes on from there
 	retentionRowsMax       = 500  // deleted in one call
 	sweepRowsMax           = 1000
 
@@ -53,21 +54,26 @@ func (e *Engine) retain(ctx context.Context) {
 	}
 }
 
-// retainOnce is one round. What fails in one partition does not keep the
-// others from theirs; the first error is returned.
+// retainOnce is one round: over all partitions, or over as many as a round looks
+// at, from where the last one ended. So what looking costs has a bound, and of more
+// partitions each waits for its turn: of 100,000 about four minutes. What fails in
+// one partition does not keep the others from theirs; the first error is returned.
 func (e *Engine) retainOnce(ctx context.Context) error {
 	var failed error
-	for after, more := int64(0), true; more; {
-		due, err := e.db.RetentionDue(ctx, after, retentionPartitionsMax, retentionRowsMax, sidecarSecondsMin)
+	for looked := 0; looked < retentionLooksMax && ctx.Err() == nil; looked += retentionPartitionsMax {
+		due, err := e.db.RetentionDue(ctx, e.retained, retentionPartitionsMax, retentionRowsMax, sidecarSecondsMin)
 		if err != nil {
 			failed = cmp.Or(failed, err)
 			break
 		}
 		for _, d := range due {
-			after = d.Partition
+			e.retained = d.Partition
 			failed = cmp.Or(failed, e.forget(ctx, d))
 		}
-		more = len(due) == retentionPartitionsMax && ctx.Err() == nil
+		if len(due) < retentionPartitionsMax {
+			e.retained = 0
+			break
+		}
 	}
 	for ctx.Err() == nil {
 		done, err := e.db.SweepDeleted(ctx, sweepRowsMax)

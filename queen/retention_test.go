@@ -46,6 +46,27 @@ func TestOneRoundOfRetentionForgetsAllThatIsDue(t *testing.T) {
 	}
 }
 
+// What a round looks at has a bound, and the next one goes on from there.
+func TestRetentionComesToEveryPartitionInTurn(t *testing.T) {
+	t.Parallel()
+	const n = retentionLooksMax + 5
+	e := openEngine(t, storetest.New(t), func(c *Config) { c.RetentionEvery = time.Hour })
+	createTopic(t, e, "t", n)
+	expiredSegments(t, e, at("t", 0), 3)
+	expiredSegments(t, e, at("t", n-1), 3)
+	for round, want := range [][2]int64{{3, 0}, {3, 3}} {
+		if err := e.retainOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := logStart(t, e, at("t", 0)), logStart(t, e, at("t", n-1)); a != want[0] || b != want[1] {
+			t.Errorf("after round %d the first log starts at %d and the last at %d, want %v", round, a, b, want)
+		}
+	}
+	if e.retained != 0 {
+		t.Errorf("the next round would go on after partition %d, want it to start over", e.retained)
+	}
+}
+
 func TestRetentionGoesOnWhereOnePartitionIsLocked(t *testing.T) {
 	t.Parallel()
 	cfg := storetest.Config(t)

@@ -92,6 +92,10 @@ func testPlans(t *testing.T, full bool) {
 			return w.query("query/claim.sql", "new", p[:2], 1, 5, 1<<20, uuid.New(), time.Hour.Milliseconds())
 		}},
 		{"ready_list", func() error { return w.query("query/ready_list.sql", []int64{queue}, []string{"new"}, 1000) }},
+		{"retention_due", func() error {
+			exec(t, pool, `UPDATE queues SET retention_ms = 1, retention_bytes = 1, retention_groups = '{g1,g2}'`)
+			return w.query("query/retention_due.sql", 0, 10, 500, 900)
+		}},
 		{"ack", func() error {
 			return w.query("query/ack.sql", uuid.New(), []string{"new"}, []int64{first}, []*uuid.UUID{nil}, []int32{1},
 				[]int64{1, 2, 3}, []int16{0, 1, 3}, []*string{nil, nil, nil}, 10)

@@ -3,24 +3,34 @@
 -- at most $3 segments ahead by time), and whether the sidecar has rows past use
 -- besides its newest, which stays. Of a deleted queue nothing is due, the sweeper
 -- takes all; but its partitions count among those looked at.
--- One probe per partition of each key, and some 20 where a size is exceeded;
--- created_at rises with the offset.
+-- Of a partition in which nothing is due one row of the log is read and two of the
+-- sidecar, however long it is: created_at rises with the offset, so where the
+-- oldest segment has not expired none has. Some 20 more where a size is exceeded.
 -- $4: the least age of the sidecar in seconds. Index: log_segments_pkey, log_txns_pkey, cursors_pkey.
 -- By consumption, the segments go that all retention_groups have completed; one
 -- that has no position keeps all.
 SELECT p.id, GREATEST(s.next_start, b.next_start, d.next_start), t.old
   FROM (SELECT l.id, l.queue_id, l.start_offset FROM log_partitions l WHERE l.id > $1 ORDER BY l.id LIMIT $2) p
-  LEFT JOIN queues q ON q.id = p.queue_id AND q.deleted_at IS NULL
+  LEFT JOIN LATERAL (
+        SELECT x.*, CASE WHEN x.cleanup_delete AND x.retention_ms >= 0
+                         THEN clock_timestamp() - make_interval(secs => x.retention_ms / 1000.0) END AS expired
+          FROM queues x WHERE x.id = p.queue_id LIMIT 1
+       ) q ON q.deleted_at IS NULL
+  LEFT JOIN LATERAL (SELECT x.end_offset, x.created_at FROM log_segments x WHERE x.partition_id = p.id
+                      ORDER BY x.end_offset LIMIT 1) f ON q.id IS NOT NULL
   LEFT JOIN LATERAL (
         SELECT max(x.end_offset) + 1 AS next_start
           FROM (SELECT g.end_offset, g.created_at FROM log_segments g
-                 WHERE g.partition_id = p.id ORDER BY g.end_offset LIMIT $3) x
+                 WHERE g.partition_id = p.id
+                   AND (f.end_offset < p.start_offset OR f.created_at < q.expired)
+                 ORDER BY g.end_offset LIMIT $3) x
          WHERE x.end_offset < p.start_offset -- left by a round that was cut off
-            OR q.cleanup_delete AND q.retention_ms >= 0
-           AND x.created_at < clock_timestamp() - make_interval(secs => q.retention_ms / 1000.0)
+            OR x.created_at < q.expired
        ) s ON q.id IS NOT NULL
-  LEFT JOIN LATERAL (SELECT retained_from_1(p.id, q.retention_bytes) AS next_start) b
-       ON q.cleanup_delete AND q.retention_bytes >= 0
+  LEFT JOIN LATERAL (
+        -- In the list, not in ON: what is joined is computed first and filtered then.
+        SELECT CASE WHEN q.cleanup_delete AND q.retention_bytes >= 0 THEN retained_from_1(p.id, q.retention_bytes) END AS next_start
+       ) b ON q.id IS NOT NULL
   LEFT JOIN LATERAL (
         SELECT x.end_offset + 1 AS next_start
           FROM (SELECT min(COALESCE(c.next_offset, 0)) AS position
