@@ -59,11 +59,13 @@ type heldKey struct {
 	partition int64
 }
 
-// popSet is one selection. All but key, began and start is guarded by hotlist.mu.
+// popSet is one selection. All but key, began, start and looking is guarded by hotlist.mu.
 type popSet struct {
 	key   popKey
 	began time.Time // when the group first asked
 	start store.Subscription
+
+	looking chan struct{} // holds one: whoever looks on its behalf
 
 	hot     []*partition // first in, first out
 	isHot   map[int64]bool
@@ -74,8 +76,9 @@ type popSet struct {
 	users   int       // pops inside
 	usedAt  time.Time
 
-	lookedAt   time.Time
-	changes    int64 // of the catalog, seen at the last look
+	lookedAt   time.Time     // when the last look began
+	lookTook   time.Duration // how long it took
+	changes    int64         // of the catalog, seen at the last look
 	queues     []*queue
 	subscribed map[int64]bool // by queue
 }
@@ -110,7 +113,7 @@ func (h *hotlist) enter(key popKey, start store.Subscription) (*popSet, error) {
 		if len(h.sets) >= popSetsMax && !h.evict(time.Now()) {
 			return nil, fmt.Errorf("%w: %d selections of queues and groups are popped from at once", ErrOverloaded, len(h.sets))
 		}
-		s = &popSet{key: key, began: time.Now(), start: start, isHot: map[int64]bool{}, kept: map[int64]keptBack{}, subscribed: map[int64]bool{}}
+		s = &popSet{key: key, began: time.Now(), start: start, looking: make(chan struct{}, 1), isHot: map[int64]bool{}, kept: map[int64]keptBack{}, subscribed: map[int64]bool{}}
 		h.sets[key] = s
 		h.count.Add(1)
 		if key.queue == "" {
@@ -364,7 +367,7 @@ func (h *hotlist) heldPartition(group string, id int64) *partition {
 func (h *hotlist) fresh(s *popSet, every time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return time.Since(s.lookedAt) < 2*every
+	return time.Since(s.lookedAt) < 2*s.lookEvery(every)
 }
 
 // park registers a waiter, unless something is hot.

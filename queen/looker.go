@@ -3,6 +3,7 @@ package queen
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 const (
 	lookSetsMax = 500    // selections in one statement
 	lookRowsMax = 20_000 // partitions found by one statement
+	lookShare   = 20     // looks for parked pops take one part in so many of the time
 )
 
 // lookEvery is how old the knowledge behind a parked pop may get.
@@ -65,12 +67,18 @@ func (h *hotlist) tick(now time.Time, every time.Duration, changes int64) (due [
 			}
 		case s.waiting.Len() > 0:
 			h.ripen(s, now)
-			if now.Sub(s.lookedAt) >= every || s.changes != changes {
+			if pause := now.Sub(s.lookedAt); pause >= s.lookEvery(every) || s.changes != changes && pause >= s.lookEvery(0) {
 				due = append(due, s)
 			}
 		}
 	}
 	return due
+}
+
+// lookEvery is the pause between looks of a set: as long as any set's, and so long
+// that one over many partitions, which takes time, is seldom.
+func (s *popSet) lookEvery(every time.Duration) time.Duration {
+	return max(every, lookShare*s.lookTook)
 }
 
 // watchSets has other brokers' writes to the sets' partitions polled for.
@@ -85,6 +93,28 @@ func (e *Engine) watchSets(sets []*popSet) {
 			}
 		}
 	}
+}
+
+// lookShared has the database asked what a set's group could claim, by whoever is first:
+// pops that came before a look began share it.
+func (e *Engine) lookShared(ctx context.Context, s *popSet, came time.Time) error {
+	select {
+	case s.looking <- struct{}{}:
+		defer func() { <-s.looking }()
+	case <-ctx.Done():
+		return fmt.Errorf("pop: %w", context.Cause(ctx))
+	}
+	if e.hotlist.lookedSince(s, came) {
+		return nil
+	}
+	return e.lookFor(ctx, []*popSet{s})
+}
+
+// lookedSince says whether a set was looked at in a look that began after a moment.
+func (h *hotlist) lookedSince(s *popSet, t time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return s.lookedAt.After(t)
 }
 
 // lookFor asks the database what the sets' groups could claim, subscribes them where
@@ -144,7 +174,7 @@ func (e *Engine) lookFor(ctx context.Context, sets []*popSet) error {
 	e.hotlist.mu.Lock()
 	defer e.hotlist.mu.Unlock()
 	for _, s := range sets {
-		s.lookedAt, s.changes = now, changes
+		s.lookedAt, s.lookTook, s.changes = now, time.Since(now), changes
 	}
 	return nil
 }

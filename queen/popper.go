@@ -80,7 +80,8 @@ func (e *Engine) Pop(ctx context.Context, r PopRequest) ([]Popped, error) {
 	if r.MaxBytes <= 0 || r.MaxBytes > popBytesMax {
 		r.MaxBytes = popBytesMax
 	}
-	deadline := time.Now().Add(r.Wait)
+	came := time.Now()
+	deadline := came.Add(r.Wait)
 	s, err := e.hotlist.enter(key, r.start())
 	if err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func (e *Engine) Pop(ctx context.Context, r PopRequest) ([]Popped, error) {
 		left := time.Until(deadline)
 		if !looked && (left <= 0 || !e.hotlist.fresh(s, e.lookEvery())) {
 			looked = true
-			if err := e.lookFor(ctx, []*popSet{s}); err != nil {
+			if err := e.lookShared(ctx, s, came); err != nil {
 				return nil, err
 			}
 			continue

@@ -32,33 +32,49 @@ func (e *Engine) meetIncarnation() {
 }
 
 // poll looks for other brokers' writes to partitions that have waiters, or had
-// a short while ago. It is quick while it finds any, and slows down to PollMax;
-// alone in the cluster it stays slow. Local writes wake their readers directly.
+// a short while ago. Local writes wake their readers directly.
 func (e *Engine) poll(ctx context.Context) {
 	every := e.cfg.PollMax
 	failed := e.failed("poll for other brokers' writes")
-	for {
-		sleep(ctx, every)
+	for next := time.Now().Add(every); ; {
+		sleep(ctx, min(e.cfg.PollMax, time.Until(next)))
 		if ctx.Err() != nil {
 			return
 		}
 		e.meetIncarnation()
+		began := time.Now()
+		if began.Before(next) {
+			continue
+		}
 		found, err := e.pollOnce(ctx)
-		switch {
-		case err != nil:
+		every = e.cfg.pollPause(every, found, e.brokers.alone(), time.Since(began))
+		if err != nil {
 			if ctx.Err() == nil {
 				failed(err)
 			}
-			every = e.cfg.PollMax
-		case found:
-			every = e.cfg.PollMin
-		default:
-			every = min(every*2, e.cfg.PollMax)
+			every = e.cfg.PollMax // whatever it took was not work
 		}
-		if e.brokers.alone() { // as far as known: nobody else to write
-			every = e.cfg.PollMax
-		}
+		next = time.Now().Add(every)
 	}
+}
+
+// The share of its time that the poll may keep the database busy: one part in so many.
+const (
+	pollShare      = 10
+	pollShareAlone = 50 // nobody else is there to write, as far as known
+)
+
+// pollPause is the pause before the next poll: short while writes are found, longer
+// and longer up to PollMax while none are, and always PollMax for who is alone. Where
+// many partitions are polled a poll takes time, and the pause is a multiple of it.
+func (c *Config) pollPause(last time.Duration, found, alone bool, took time.Duration) time.Duration {
+	if alone {
+		return max(c.PollMax, pollShareAlone*took)
+	}
+	if found {
+		return max(c.PollMin, pollShare*took)
+	}
+	return max(min(2*last, c.PollMax), pollShare*took)
 }
 
 // pollOnce compares the ends of watched partitions with what is remembered, and
