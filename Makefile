@@ -18,6 +18,7 @@ SNAPSHOT_TIME ?= 5m
 CHAOS_SEED ?=
 CHURN_TIME ?= 3m
 CHURN_MEMBERS ?= 50
+SCALE      ?= partitions connections log
 # Packages whose tests need no database.
 SHORT    := ./cmd ./dedup/... ./kafkawire/... ./queen/httpapi/...
 RACE     ?= ./dedup/... ./kafkawire/... ./queen/... ./store
@@ -169,6 +170,11 @@ snapshot: ## pushes, pops and acks beside a forgotten transaction (SNAPSHOT_TIME
 chaos: ## faults under load, then counting, over three seeds (CHAOS_TIME=10m CHAOS_SEED=1,2,3)
 	@.ci/need postgresql
 	CHAOS_TIME=$(CHAOS_TIME) CHAOS_SEED=$(CHAOS_SEED) $(GO) test -count=1 -v -timeout 24h -run '^TestNothingIsLostOrDoubledUnderFaults$$' ./compat/chaos
+
+.PHONY: scale
+scale: ## what a message costs as partitions, connections and the log grow (SCALE='partitions:1,10000 log')
+	@.ci/need postgresql
+	SCALE='$(SCALE)' $(GO) test -count=1 -v -timeout 60m -run '^TestCost$$' ./compat
 
 .PHONY: scale-kafka
 scale-kafka: ## 10,000 topics, 10,000 partitions of one, and 1,000 idle consumers, to what is promised

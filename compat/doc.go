@@ -29,5 +29,6 @@
 //
 // The tests beside the suite (shape_test.go, dedup_test.go, restart_test.go,
 // limits_test.go, kcat_test.go) show what this product promises beyond Kafka.
-// diff_test.go (build tag java) asks Apache Kafka and us the same.
+// diff_test.go (build tag java) asks Apache Kafka and us the same. cost_test.go
+// and its parts measure what a message costs as something grows (make scale).
 package compat

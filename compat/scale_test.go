@@ -26,7 +26,7 @@ type scaleSizes struct {
 	holds                         bool // to what is promised of times and processors
 }
 
-// scale is small in every run, and as promised with COMPAT_SCALE=1 (make scale).
+// scale is small in every run, and as promised with COMPAT_SCALE=1 (make scale-kafka).
 func scale() scaleSizes {
 	if os.Getenv("COMPAT_SCALE") == "" {
 		return scaleSizes{topics: 100, partitions: 100, consumers: 50, rest: 100 * time.Millisecond, measured: 100 * time.Millisecond}

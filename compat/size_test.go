@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,27 +117,6 @@ func metric(ctx context.Context, t *testing.T, p *broker.Process, name string, l
 		t.Fatalf("no metric %s %v", name, labels)
 	}
 	return sum
-}
-
-// residentMB is a process's memory in MB, now and at most.
-func residentMB(t *testing.T, pid int) (now, peak int) {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		for name, to := range map[string]*int{"VmRSS:": &now, "VmHWM:": &peak} {
-			if rest, ok := strings.CutPrefix(line, name); ok {
-				kb, err := strconv.Atoi(strings.Fields(rest)[0])
-				if err != nil {
-					t.Fatal(err)
-				}
-				*to = kb >> 10
-			}
-		}
-	}
-	return now, peak
 }
 
 func quantile(t *testing.T, took []time.Duration, q float64) time.Duration {
