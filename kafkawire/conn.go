@@ -27,6 +27,11 @@ type request struct {
 	clientID      string       // empty where the client sent null
 	body          kmsg.Request // its byte fields alias the frame, which is dropped with the reply
 	share         share        // of the server's room, given back when the reply is written
+	// frame is what body aliases, where its memory is to be used again.
+	frame []byte
+	// reading are the appends that read from the frame. A reply may be written, or
+	// given up, before they are done: the frame is kept, and its room, until then.
+	reading []*queen.Pending
 }
 
 // answer waits for a request's reply. A nil response without an error writes
@@ -254,7 +259,11 @@ func (c *conn) readRest(p prefix, a *api, held *share) (*request, error) {
 	if err := c.take(held, min(int64(n)*(a.expands-1), c.srv.room.large.size/2)); err != nil {
 		return nil, err
 	}
-	return a.decode(p, frame, cfg)
+	r, err := a.decode(p, frame, cfg)
+	if err == nil && a.start != nil && n > frameStep {
+		r.frame = frame
+	}
+	return r, err
 }
 
 // errNoRoom is why a frame was not read although nothing is wrong with it.
@@ -315,22 +324,31 @@ func (c *conn) handle(req *request) (resp kmsg.Response, err error) {
 // panicked turns a handler's panic into the end of its connection, as net/http
 // does: other clients must not pay for one request.
 func (c *conn) panicked(req *request, p any) error {
+	req.frame = nil // who knows what reads it now
 	c.log.Error("BUG: a handler panicked", "request", req.api.name, "version", req.version, "panic", p, "stack", string(debug.Stack()))
 	return fmt.Errorf("handling %s: panic: %v", req.api.name, p)
 }
 
 func (c *conn) writeLoop() error {
 	for r := range c.replies {
-		resp, err := c.finish(r)
-		if err == nil && resp != nil {
-			err = c.write(r.req, resp)
-		}
-		c.release(r)
-		if err != nil {
+		if err := c.serveReply(r); err != nil {
 			return err
 		}
 	}
 	return context.Cause(c.ctx)
+}
+
+// serveReply waits for a reply, writes it, and lets go of what it held.
+func (c *conn) serveReply(r *reply) error {
+	defer c.release(r)
+	resp, err := c.finish(r)
+	if err == nil && resp != nil {
+		err = c.write(r.req, resp)
+	}
+	if s, ok := resp.(spliced); ok {
+		s.release()
+	}
+	return err
 }
 
 // finish gives r's response, running its handler if nobody has yet.
@@ -353,7 +371,7 @@ func (c *conn) release(r *reply) {
 	if r.wait == nil {
 		c.serial.Add(-1)
 	}
-	c.keep(r.req, 0)
+	c.srv.giveBack(r.req)
 	c.open.Add(-1)
 }
 

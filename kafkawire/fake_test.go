@@ -36,6 +36,7 @@ type fake struct {
 	reads     int                                // calls of Read
 	held      []func()                           // appends waiting for release, while hold is set
 	hold      bool
+	batches   [][]byte // of the appends held back, as they were handed over
 }
 
 // coordination is who coordinates all groups, and in which epoch.
@@ -304,6 +305,7 @@ func (f *fake) Append(ctx context.Context, items []queen.AppendItem) []*queen.Pe
 		p, done := queen.NewPending()
 		ps[i] = p
 		f.held = append(f.held, func() { done(res, err) })
+		f.batches = append(f.batches, it.Batch)
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})

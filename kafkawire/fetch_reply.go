@@ -12,11 +12,19 @@ import (
 type fetchReply struct {
 	*kmsg.FetchResponse
 	batches [][][]byte // per partition, in the order of Topics
+	answers []partitionAnswer
+}
+
+// release gives the engine's buffers back once the reply is written.
+func (f *fetchReply) release() {
+	for i := range f.answers {
+		f.answers[i].Release()
+	}
 }
 
 // newFetchReply groups the partitions to be included by topic, keeping their order.
 func newFetchReply(resp *kmsg.FetchResponse, parts []askedPartition, answers []partitionAnswer, include []bool) *fetchReply {
-	f := &fetchReply{FetchResponse: resp}
+	f := &fetchReply{FetchResponse: resp, answers: answers}
 	for i, p := range parts {
 		if !include[i] {
 			continue
@@ -42,10 +50,11 @@ func newFetchReply(resp *kmsg.FetchResponse, parts []askedPartition, answers []p
 	return f
 }
 
-// spliced is a response that is written in pieces.
+// spliced is a response that is written in pieces, which are released afterwards.
 type spliced interface {
 	kmsg.Response
 	splice(w *splicer)
+	release()
 }
 
 // splice writes what FetchResponse.AppendTo would for v4–18, with the batches in

@@ -73,18 +73,33 @@ func checkSize(b [4]byte, bytesMax int) error {
 
 // readBody reads the n bytes after the prefix. Before each step of them it calls
 // step with how many they are; a large frame comes in several, the second of
-// which is the rest.
+// which is the rest. What is above frameStep lies in memory of newFrame, unless
+// it is very large: that grows as its bytes come.
 func readBody(r io.Reader, n int, step func(next int) error) ([]byte, error) {
 	first := min(n, frameStep)
 	if err := step(first); err != nil {
 		return nil, err
 	}
-	b := make([]byte, first)
-	if _, err := io.ReadFull(r, b); err != nil || first == n {
+	if first == n {
+		b := make([]byte, n)
+		_, err := io.ReadFull(r, b)
 		return b, err
+	}
+	b := newFrame(first)
+	defer reuseFrame(b)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return nil, err
 	}
 	if err := step(n - first); err != nil {
 		return nil, err
+	}
+	if n <= pooledFrameBytesMax {
+		whole := newFrame(n)
+		copy(whole, b)
+		if _, err := io.ReadFull(r, whole[first:]); err != nil {
+			return nil, err
+		}
+		return whole, nil
 	}
 	for have := first; have < n; {
 		grown := make([]byte, min(n, max(largePiece, 2*have)))

@@ -62,6 +62,7 @@ func (c *conn) produce(ctx context.Context, r *request) answer {
 	p.ctx, p.cancel = context.WithTimeoutCause(ctx, timeout, queen.ErrTimedOut)
 	if len(items) > 0 {
 		p.pendings = c.srv.engine.Append(p.ctx, items)
+		r.reading = p.pendings
 	}
 	return p.wait
 }

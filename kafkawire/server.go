@@ -152,9 +152,9 @@ func (c Config) validate() error {
 }
 
 // Server is the Kafka door. Its goroutines are one accept loop per Serve and
-// two loops per connection, the clock of the groups and what deletes their old
-// positions; Shutdown waits for all
-// of them.
+// two loops per connection, one for each frame that appends read longer than its
+// client waits, the clock of the groups and what deletes their old positions;
+// Shutdown waits for all of them.
 type Server struct {
 	cfg    Config // immutable after New
 	engine Engine
@@ -327,6 +327,45 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.groups.close()
 	s.expiry.Wait()
 	return err
+}
+
+// giveBack returns the room of a request that is over, and its frame, as soon as
+// nobody reads it any more.
+func (s *Server) giveBack(r *request) {
+	for len(r.reading) > 0 && isDone(r.reading[0]) {
+		r.reading = r.reading[1:]
+	}
+	give := func() {
+		if r.frame != nil {
+			reuseFrame(r.frame)
+			r.frame, r.body = nil, nil
+		}
+		s.room.keep(&r.share, 0)
+	}
+	if len(r.reading) == 0 {
+		give()
+		return
+	}
+	// Its connection, one of running, still runs.
+	s.running.Go(func() {
+		for _, p := range r.reading {
+			select {
+			case <-p.Done():
+			case <-s.ctx.Done():
+				return
+			}
+		}
+		give()
+	})
+}
+
+func isDone(p *queen.Pending) bool {
+	select {
+	case <-p.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // hostOf is the address of a peer without its port.

@@ -14,7 +14,8 @@ import (
 type AppendItem struct {
 	Partition PartitionRef
 	// Batch is exactly one record batch of magic 2, as received. Append checks
-	// it (length, CRC, count, every record under a decompression cap) and copies it.
+	// it (length, CRC, count, every record under a decompression cap) and reads it
+	// until the Pending is done: until then it must not be changed.
 	Batch []byte
 }
 
@@ -151,13 +152,13 @@ func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
 	if err := e.writer.budget.acquire(ctx, len(it.Batch)); err != nil {
 		return refuse(err)
 	}
-	// The one copy of the payload: the frame goes back to its connection.
-	batch, err := e.copyBatch(it.Batch, &info, &o)
+	batch, err := e.recoded(it.Batch, &info, &o)
 	if err != nil {
 		e.writer.budget.release(len(it.Batch))
 		return refuse(err)
 	}
 	if o.LogAppendTime {
+		batch = bytes.Clone(batch) // what was sent stays as it is
 		stampBatch(batch, &info, now)
 	}
 	pending := &Pending{done: make(chan struct{})}
@@ -168,15 +169,15 @@ func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
 	return pending
 }
 
-// copyBatch is a batch as the queue stores it: a copy, or, where the queue has a
+// recoded is a batch as the queue stores it: as sent, or, where the queue has a
 // codec of its own, the same records in that codec. The size limit holds for both.
-func (e *Engine) copyBatch(sent []byte, info *batchInfo, o *QueueOptions) ([]byte, error) {
+func (e *Engine) recoded(sent []byte, info *batchInfo, o *QueueOptions) ([]byte, error) {
 	batch, now, err := recompressionOf(o).apply(sent, *info, e.cfg.DecompressedBytesMax)
 	if err != nil {
 		return nil, err
 	}
 	if now.Codec == info.Codec {
-		return bytes.Clone(sent), nil
+		return sent, nil
 	}
 	if len(batch) > o.MaxMessageBytes {
 		return nil, fmt.Errorf("record batch of %d bytes in codec %s, %d are allowed: %w", len(batch), o.Compression, o.MaxMessageBytes, ErrTooLarge)

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"queenmq/store"
 )
 
 // ReadItem asks for one partition's record batches from an offset on.
@@ -37,6 +39,24 @@ type ReadAnswer struct {
 	Batches [][]byte
 	// Diverging is set when LastFetchedEpoch and Offset lie on a truncated branch.
 	Diverging *EpochEnd
+
+	lent *lentMemory // nil: the batches lie in memory that others read, too
+}
+
+// lentMemory is what only the reader of an answer holds.
+type lentMemory struct{ rows [][]byte }
+
+// Release gives the memory of the batches back, to be used for other answers:
+// nothing may look at them any more, in this answer or a copy of it. An answer that
+// is never released is left to the collector.
+func (a *ReadAnswer) Release() {
+	if a.lent == nil {
+		return
+	}
+	for _, row := range a.lent.rows {
+		store.Recycle(row)
+	}
+	a.lent.rows, a.Batches = nil, nil
 }
 
 // EpochEnd is the end offset of a leader epoch.

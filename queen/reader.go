@@ -16,6 +16,7 @@ type readState struct {
 	item   ReadItem
 	answer ReadAnswer
 	segs   []*segment // that the answer's batches lie in
+	lend   bool       // the answer's memory is taken back when it is released
 }
 
 // give takes whole batches from segs, in order, up to limit bytes; first lets
@@ -50,7 +51,7 @@ func (e *Engine) Read(ctx context.Context, r ReadRequest) ([]ReadAnswer, error) 
 		if err == nil {
 			err = e.checkEpoch(it.CurrentEpoch)
 		}
-		items[i] = readState{p: p, item: it}
+		items[i] = readState{p: p, item: it, lend: true}
 		if err != nil {
 			items[i].p, items[i].answer = nil, noAnswer(err)
 		}
@@ -157,6 +158,7 @@ func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n i
 			bad = true
 			continue
 		}
+		s.answer.Release() // from the look before
 		s.answer, s.segs = ReadAnswer{}, nil
 		if last := s.item.LastFetchedEpoch; last >= 0 && last < epoch {
 			d, err := e.diverging(ctx, s)
@@ -234,6 +236,7 @@ func (e *Engine) take(s *readState, r store.SpanRead, limit int, first bool) (in
 		return 0, nil
 	}
 	segs := make([]*segment, 0, len(r.Segments))
+	lent := &lentMemory{}
 	for _, row := range r.Segments {
 		seg, err := loadRow(row)
 		if err != nil {
@@ -242,7 +245,12 @@ func (e *Engine) take(s *readState, r store.SpanRead, limit int, first bool) (in
 		segs = append(segs, seg)
 		if seg.end == r.NextOffset-1 {
 			e.tail.add(s.p.id, r.Incarnation, seg) // the newest: others at the end find it in memory
+		} else {
+			lent.rows = append(lent.rows, row.Data)
 		}
+	}
+	if s.lend {
+		s.answer.lent = lent
 	}
 	return s.give(segs, limit, first), nil
 }

@@ -136,12 +136,14 @@ func (db *DB) Append(ctx context.Context, segs []Segment, wait bool) ([]SegmentR
 	}
 	defer conn.Release()
 	epoch := incarnationOf(conn.Conn()).Epoch
-	args := appendArgs(segs, epoch, wait)
-	rows, err := conn.Query(ctx, appendSQL, args...)
+	rows, err := queryWithData(ctx, conn.Conn(), "append", appendSQL, appendArgs(segs, epoch, wait, thePlaceOfData{}), dataOf(segs))
 	if err != nil {
 		return nil, fmt.Errorf("append: %w", db.writeError(conn.Conn(), err))
 	}
 	res, err := pgx.CollectRows(rows, scanSegmentResult)
+	if err != nil {
+		prepareAnew(ctx, conn.Conn(), "append", err)
+	}
 	if err := db.writeError(conn.Conn(), err); err != nil {
 		return nil, fmt.Errorf("append: %w", err)
 	}
@@ -155,8 +157,18 @@ func (db *DB) Append(ctx context.Context, segs []Segment, wait bool) ([]SegmentR
 	return res, nil
 }
 
-// appendArgs turns segments into the parallel arrays of append_1.
-func appendArgs(segs []Segment, epoch int32, wait bool) []any {
+// dataOf is the data of all segments, one after another.
+func dataOf(segs []Segment) [][]byte {
+	out := make([][]byte, len(segs))
+	for i := range segs {
+		out[i] = segs[i].Data
+	}
+	return out
+}
+
+// appendArgs turns segments into the parallel arrays of append_1, with data, their
+// data, in its place.
+func appendArgs(segs []Segment, epoch int32, wait bool, data any) []any {
 	n := len(segs)
 	var nparts, nhash, nuid, nspan, nttl, nheld int
 	for i := range segs {
@@ -179,7 +191,6 @@ func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 		source    = make([]string, 0, n)
 		verified  = make([]int64, 0, n)
 		header    = make([][]byte, 0, n)
-		data      = make(pieces, 0, n)
 		parts     = make([]int32, 0, n)
 		hashed    = make([]int32, 0, n)
 		withheld  = make([]int32, 0, n)
@@ -223,7 +234,6 @@ func appendArgs(segs []Segment, epoch int32, wait bool) []any {
 		window = append(window, s.Window)
 		source = append(source, s.Source)
 		header = append(header, s.Header)
-		data = append(data, s.Data)
 		parts = append(parts, int32(len(s.Parts)))
 		hashed = append(hashed, int32(len(s.Hashes)))
 		hashes = append(hashes, s.Hashes...)

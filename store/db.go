@@ -259,7 +259,6 @@ func (db *DB) afterConnect(ctx context.Context, conn *pgx.Conn) error {
 	s := &session{resets: db.resets.Load()}
 	conn.PgConn().CustomData()[sessionKey] = s
 	registerUUIDArray(conn.TypeMap())
-	registerPieces(conn.TypeMap())
 	if err := checkServer(ctx, conn, db.cfg.UnsafeDatabase); err != nil {
 		return err
 	}

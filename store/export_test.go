@@ -19,13 +19,12 @@ func (c Config) Pin(cc *pgconn.Config) { c.pin(cc) }
 
 // AppendCall returns the statement of Append and its arguments.
 func AppendCall(segs []Segment, wait bool) (sql string, args []any) {
-	return appendSQL, appendArgs(segs, 1, wait)
+	return appendSQL, appendArgs(segs, 1, wait, join(dataOf(segs)).b)
 }
 
 // RegisterTypes gives a test's own connection the types of a pooled one.
 func RegisterTypes(m *pgtype.Map) {
 	registerUUIDArray(m)
-	registerPieces(m)
 }
 
 // Migration internals, for tests with files of their own.

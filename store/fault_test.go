@@ -382,3 +382,40 @@ func TestConnectionsPinTheirSettings(t *testing.T) {
 		}
 	}
 }
+
+// A pooler in between, or an administrator, may drop what a connection prepared.
+func TestAppendPreparesItsStatementAnew(t *testing.T) {
+	t.Parallel()
+	cfg := storetest.Config(t)
+	cfg.WriteConns = 1
+	db := storetest.OpenConfig(t, cfg)
+	_, p, err := db.EnsurePartition(t.Context(), "q", "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := int64(0)
+	add := func() error {
+		r, err := db.Append(t.Context(), []store.Segment{{
+			Partition: p.ID, Epoch: db.Incarnation().Epoch, Known: next, Window: 3600, Verified: -1,
+			IDHi: 7 << 12, IDLo: next + 1, Header: make([]byte, 24+32), Data: []byte("x"),
+			Parts: []store.Part{{Bytes: 1, Batches: 1, Span: 1, Records: 1, Producer: -1}},
+		}}, true)
+		if err == nil {
+			next = r[0].Next
+		}
+		return err
+	}
+	if err := add(); err != nil {
+		t.Fatal(err)
+	}
+	write, _, _ := db.Pools()
+	if _, err := write.Exec(t.Context(), "DEALLOCATE ALL"); err != nil {
+		t.Fatal(err)
+	}
+	if err := add(); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("without its statement: %v", err)
+	}
+	if err := add(); err != nil || next != 2 {
+		t.Fatalf("the end is %d, %v", next, err)
+	}
+}

@@ -29,7 +29,7 @@ type SegmentRow struct {
 	MaxTimestamp  int64 // of all records of the partition up to End, ms
 	Epoch         int32 // leader epoch
 	Records, Size int
-	Header, Data  []byte // owned by the caller
+	Header, Data  []byte // owned by the caller, who may Recycle the Data
 	// TotalSize is the size of all that was written to the partition up to this
 	// segment, whatever became of it. Only ScanSegments tells it.
 	TotalSize int64
@@ -96,7 +96,8 @@ func collectSpans(rows pgx.Rows, reads []SpanRead) error {
 		created                       *time.Time
 		epoch                         *int32
 		records, size                 *int
-		header, data                  []byte
+		header                        []byte
+		data                          rowBuffer
 	)
 	to := []any{&i, &start, &next, &part, &end, &base, &created, &maxTS, &epoch, &records, &size, &header, &data}
 	_, err := pgx.ForEachRow(rows, to, func() error {
@@ -107,7 +108,7 @@ func collectSpans(rows pgx.Rows, reads []SpanRead) error {
 		}
 		r.Segments = append(r.Segments, SegmentRow{
 			Partition: part, Base: *base, End: *end, CreatedAt: *created, MaxTimestamp: *maxTS,
-			Epoch: *epoch, Records: *records, Size: *size, Header: header, Data: data,
+			Epoch: *epoch, Records: *records, Size: *size, Header: header, Data: data.b,
 		})
 		return nil
 	})

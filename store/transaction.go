@@ -158,7 +158,7 @@ func transactionArgs(call uuid.UUID, repeat bool, tx *Transaction, epoch int32) 
 			return nil, err
 		}
 	}
-	segments := appendArgs(tx.Segments, epoch, true)
+	segments := appendArgs(tx.Segments, epoch, true, join(dataOf(tx.Segments)).b)
 	args := []any{call, repeat, texts[0], texts[1], texts[2], AckedMax, texts[3], segments[0], partitions}
 	return append(args, segments[3:]...), nil
 }
