@@ -98,6 +98,12 @@ bench: build ## produce through a new broker, in turn with bare writes to its Po
 	@.ci/need postgresql
 	bin/queen bench produce --serve --vs baseline $(ARGS)
 
+.PHONY: bench-kafka
+bench-kafka: build ## us and Apache Kafka as it is shipped, in turn, as a table (ARGS='--rounds 10 --loads produce --sizes 1024')
+	@.ci/need postgresql java maven
+	@$(GO) build -o bin/kafkanode ./compat/kafkanode/run
+	bin/kafkanode -as-shipped exec sh -c 'exec bin/queen bench kafka --serve --vs "$$COMPAT_SEEDS" --rounds 4 --duration 4s $(ARGS)'
+
 .PHONY: bench-go
 bench-go: ## all Go benchmarks once (PKG=./dedup BENCH=Append)
 	$(GO) test -run '^$$' -bench '$(BENCH)' $(PKG)

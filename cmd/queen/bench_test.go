@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"queenmq/cmd/queen/bench"
 	"queenmq/store/storetest"
 )
 
@@ -34,6 +36,9 @@ func TestBenchRefusesALoadThatDoesNotEnd(t *testing.T) {
 	f("--engine", "push", "--engine", "--serve")
 	f("--engine", "push", "--engine", "--vs=127.0.0.1:1")
 	f("--vs rows", "push", "--vs=rows", "--dedup-window=0")
+	f("--size", "kafka", "--vs=127.0.0.1:1", "--sizes=10")
+	f("--partitions", "kafka", "--vs=127.0.0.1:1", "--partition-counts=0")
+	f("--vs", "kafka")
 	f("--brokers", "produce", "--brokers=nowhere")
 	f("--serve", "produce", "--serve", "--data-dir=/x")
 }
@@ -110,6 +115,30 @@ func TestBenchServesItsOwnBroker(t *testing.T) {
 	nothingLeft(t, temp)
 }
 
+func TestTheTableHasEveryCombinationOnce(t *testing.T) {
+	t.Parallel()
+	c := benchTable{
+		Loads: []string{"produce", "consume", "e2e"}, Sizes: []int{1024, 100}, PartitionCounts: []int{1, 100},
+		Compressions: []string{"none", "lz4"}, Flushes: []string{"default", "append"},
+	}
+	count := make(map[string]int)
+	seen := make(map[bench.Cell]bool)
+	for _, cell := range c.cells() {
+		count[cell.Load+" "+cell.Compression+" "+cell.Flush]++
+		if seen[cell] {
+			t.Errorf("%+v is there twice", cell)
+		}
+		seen[cell] = true
+	}
+	want := map[string]int{
+		"produce none default": 4, "produce lz4 default": 4, "produce none append": 4, "produce lz4 append": 4,
+		"consume none default": 4, "consume lz4 default": 4, "e2e none default": 4, "e2e none append": 4,
+	}
+	if !maps.Equal(count, want) {
+		t.Errorf("cells %v, want %v", count, want)
+	}
+}
+
 func nothingLeft(t *testing.T, temp string) {
 	t.Helper()
 	left, err := os.ReadDir(temp)
@@ -174,6 +203,11 @@ func TestBenchLoadsEndToEnd(t *testing.T) {
 	run("100ms", "pop", "--http="+child.http, "--messages=1000", "--clients=2", "--partitions=2")
 	run("100ms", "push", "--http="+child.http, "--data-dir="+child.dataDir, "--vs=rows", "--batch=10", "--clients=2")
 	run("100ms", "push", "--engine", "--vs=rows", "--clients=2")
+	code, out, log := runBenchLongEnough("200ms", "kafka", "--brokers="+child.kafka, "--vs="+child.kafka, "--rounds=1", "--verify",
+		"--loads=e2e", "--sizes=100", "--partition-counts=3", "--flushes=append", "--rate=500")
+	if want := "\n| e2e | 100 B | 3 | none | each append | p50 "; code != 0 || !strings.Contains(out, want) {
+		t.Errorf("queen bench kafka: code %d, stdout %q, stderr %q, want %q", code, out, log, want)
+	}
 	if err := child.stop(); err != nil {
 		t.Error(err)
 	}

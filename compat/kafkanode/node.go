@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -22,6 +23,8 @@ type Config struct {
 	Properties map[string]string
 	// HeapMax is Java's -Xmx; empty means 512m.
 	HeapMax string
+	// Java are more arguments of its Java.
+	Java []string
 	// StartTimeout bounds the wait for the node to answer; 0 means 60 s.
 	StartTimeout time.Duration
 	// StopTimeout bounds a clean stop, after which the process is killed; 0 means 20 s.
@@ -44,6 +47,19 @@ func (c Config) withDefaults() Config {
 		c.Log = io.Discard
 	}
 	return c
+}
+
+// AsShipped runs a node as Apache Kafka's own start script and configuration do,
+// for whoever measures it; what it logs is dropped.
+func AsShipped() Config {
+	return Config{
+		HeapMax: "1G",
+		Java: []string{
+			"-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
+			"-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15",
+		},
+		Properties: map[string]string{"num.network.threads": "3", "num.io.threads": "8", "log.cleaner.dedupe.buffer.size": "134217728"},
+	}
 }
 
 // Node is a running Apache Kafka.
@@ -111,7 +127,7 @@ func (n *Node) start(ctx context.Context, classpath string) error {
 		return fmt.Errorf("kafka node: format storage: %w\n%s", err, out)
 	}
 	var said bytes.Buffer
-	n.cmd = exec.Command("java", "-Xmx"+n.cfg.HeapMax, "-cp", classpath, "kafka.Kafka", props)
+	n.cmd = exec.Command("java", slices.Concat([]string{"-Xmx" + n.cfg.HeapMax}, n.cfg.Java, []string{"-cp", classpath, "kafka.Kafka", props})...)
 	n.cmd.Stdout = io.MultiWriter(&said, n.cfg.Log)
 	n.cmd.Stderr = n.cmd.Stdout
 	// Its own process group: an interrupt at the terminal reaches us, and we

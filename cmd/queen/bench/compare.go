@@ -51,6 +51,7 @@ func (v Verified) err() error {
 // Plan says how often and how long.
 type Plan struct {
 	Rounds   int
+	Discard  int // rounds of each side before the first that counts, for one that must warm up
 	Duration time.Duration
 	Verify   bool
 	// CompareLatency is set where one answer means the same on both sides.
@@ -139,13 +140,18 @@ func Run(ctx context.Context, plan Plan, a, b Side) (out Outcome, err error) {
 		}
 		reports[i].Name = s.Name() // it may know more about itself now
 	}
-	for i := range plan.Rounds {
+	for i := -plan.Discard; i < plan.Rounds; i++ {
 		for _, at := range order(i, len(sides)) {
 			r, err := plan.round(ctx, fmt.Sprintf("round %d of %d, %s", i+1, plan.Rounds, sides[at].Name()), sides[at])
 			if err != nil {
 				return out, fmt.Errorf("%s, round %d: %w", sides[at].Name(), i+1, err)
 			}
-			reports[at].Rounds = append(reports[at].Rounds, r)
+			if i >= 0 {
+				reports[at].Rounds = append(reports[at].Rounds, r)
+			}
+		}
+		if i < 0 {
+			continue
 		}
 		out.sum(plan.CompareLatency)
 		plan.pair(i, &out)

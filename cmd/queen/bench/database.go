@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -95,9 +96,11 @@ func (db *Database) dropSchema(ctx context.Context, name string) error {
 	return nil
 }
 
-// Settle writes everything dirty to disk, so that what one side left in memory
-// is not charged to the other. A role that may not leaves it to the server.
+// Settle writes everything dirty to disk, of the database and of the machine, so
+// that what one side left in memory is not charged to the other: a sync of one file
+// also waits for what others wrote. A role that may not leaves it to the server.
 func (db *Database) Settle(ctx context.Context) error {
+	defer syscall.Sync()
 	if db.noCheckpoint {
 		return nil
 	}
@@ -112,9 +115,9 @@ func (db *Database) Settle(ctx context.Context) error {
 // Settles says how rounds are kept apart, for the conditions.
 func (db *Database) settles() string {
 	if db.noCheckpoint {
-		return "none: the role may not CHECKPOINT"
+		return "sync before every round; the role may not CHECKPOINT"
 	}
-	return "CHECKPOINT before every round"
+	return "CHECKPOINT and sync before every round"
 }
 
 // settingNames decide what a durable write costs.

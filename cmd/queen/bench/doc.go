@@ -23,6 +23,7 @@
 //	database.go    the connection that prepares, settles and asks for settings
 //	conditions.go  cores, settings, the disk's fsync
 //	report.go      the report as text and as JSON
+//	table.go       many reports as one table
 //	progress.go    the line on a terminal
 //
 // The load is closed, but for e2e's: each client waits for room before it sends

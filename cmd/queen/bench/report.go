@@ -169,6 +169,38 @@ func (t table) write(w io.Writer, r *Report) {
 
 // lines are the conditions, a thought each.
 func (c *Conditions) lines() []string {
+	load := fmt.Sprintf("load        %s values of %d bytes", c.Payload, c.Size)
+	add := func(format string, v any, is bool) {
+		if is {
+			load += fmt.Sprintf(", "+format, v)
+		}
+	}
+	add("%d partitions", c.Partitions, c.Partitions > 0)
+	add("%d per request", c.Batch, c.Batch > 0)
+	add("compression %s", c.Compression, c.Compression != "")
+	if c.WindowSeconds != nil {
+		add("deduplication window %d s", *c.WindowSeconds, true)
+	}
+	add("%d repeated ids per request", c.Duplicates, c.Duplicates > 0)
+	if client := c.client(); client != "" {
+		load += ", " + client
+	}
+	lines := append(c.common(), load)
+	if c.BaselineRow > 0 {
+		line := fmt.Sprintf("baseline    %d connections, autocommit, one row of %d KiB per commit", c.BaselineConns, c.BaselineRow>>10)
+		for i, t := range c.BaselineTried {
+			line += fmt.Sprintf("%s %d KiB %.0f MB/s", [2]string{"; tried", ","}[min(i, 1)], t.Row>>10, t.BytesPerSecond/1e6)
+		}
+		lines = append(lines, line)
+	}
+	if c.PeakClientRSS > 0 {
+		lines = append(lines, fmt.Sprintf("bench       at most %d MiB of memory", c.PeakClientRSS>>20))
+	}
+	return lines
+}
+
+// common are the conditions of every load on this machine.
+func (c *Conditions) common() []string {
 	lines := []string{fmt.Sprintf("machine     %d cores, %s, %s, %s, load average before %s", c.Cores, c.Processor, c.System, c.Go, c.LoadAverage)}
 	if len(c.PostgreSQL) > 0 {
 		var all []string
@@ -182,46 +214,32 @@ func (c *Conditions) lines() []string {
 	if d := c.Disk; d != nil {
 		lines = append(lines, fmt.Sprintf("disk        fsync p50 %.2f ms, p99 %.2f ms; sequential, synced each MiB: %.0f MB/s", d.FsyncP50MS, d.FsyncP99MS, d.WritePerSec/1e6))
 	}
-	load := fmt.Sprintf("load        %s values of %d bytes", c.Payload, c.Size)
+	return append(lines, fmt.Sprintf("rounds      %d of %s each, sides in turn; %s", c.Rounds, c.Duration, orNone(c.Settle)))
+}
+
+// client says what the clients of a load do.
+func (c *Conditions) client() string {
+	var all []string
 	add := func(format string, v any, is bool) {
 		if is {
-			load += fmt.Sprintf(", "+format, v)
+			all = append(all, fmt.Sprintf(format, v))
 		}
 	}
 	add("%d records/s", c.Rate, c.Rate > 0)
-	add("%d partitions", c.Partitions, c.Partitions > 0)
 	add("%d clients", c.Clients, c.Clients > 0)
-	add("%d per request", c.Batch, c.Batch > 0)
 	add("acks=%s", c.Acks, c.Acks != "")
-	add("compression %s", c.Compression, c.Compression != "")
 	if c.Idempotent != nil {
 		add("idempotent %t", *c.Idempotent, true)
 	}
 	add("linger %s", c.Linger, c.Linger != "")
 	add("fetch of at least 1 byte after at most %s", c.FetchMaxWait, c.FetchMaxWait != "")
-	if c.WindowSeconds != nil {
-		add("deduplication window %d s", *c.WindowSeconds, true)
-	}
 	add("at most %d MiB under way", c.BufferedBytes>>20, c.BufferedBytes > 0)
 	add("%d MB written first", c.FillBytes/1e6, c.FillBytes > 0)
 	add("ids %s", c.IDs, c.IDs != "")
 	add("%d messages pushed first", c.FillMessages, c.FillMessages > 0)
 	add("%d ids stored first", c.FillIDs, c.FillIDs > 0)
-	add("%d repeated ids per request", c.Duplicates, c.Duplicates > 0)
 	add("%s", c.Client, c.Client != "")
-	lines = append(lines, load)
-	if c.BaselineRow > 0 {
-		line := fmt.Sprintf("baseline    %d connections, autocommit, one row of %d KiB per commit", c.BaselineConns, c.BaselineRow>>10)
-		for i, t := range c.BaselineTried {
-			line += fmt.Sprintf("%s %d KiB %.0f MB/s", [2]string{"; tried", ","}[min(i, 1)], t.Row>>10, t.BytesPerSecond/1e6)
-		}
-		lines = append(lines, line)
-	}
-	lines = append(lines, fmt.Sprintf("rounds      %d of %s each, sides in turn; %s", c.Rounds, c.Duration, orNone(c.Settle)))
-	if c.PeakClientRSS > 0 {
-		lines = append(lines, fmt.Sprintf("bench       at most %d MiB of memory", c.PeakClientRSS>>20))
-	}
-	return lines
+	return strings.Join(all, ", ")
 }
 
 func orNone(s string) string {

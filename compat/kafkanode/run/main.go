@@ -1,8 +1,12 @@
 // Command run starts an Apache Kafka node in the foreground, for `make kafka`.
 //
-//	run                        start, print `ready kafka=HOST:PORT`, stop on SIGTERM
-//	run exec COMMAND [ARG…]    start, run COMMAND with COMPAT_SEEDS set, stop
+//	run [FLAG…]                start, print `ready kafka=HOST:PORT`, stop on SIGTERM
+//	run [FLAG…] exec COMMAND…  start, run COMMAND with COMPAT_SEEDS set, stop
 //	run tool NAME [ARG…]       run a console tool, such as kafka-console-consumer
+//
+// -as-shipped starts it as its own start script and server.properties do, for
+// measuring it: 1 GiB of heap, their collector's settings, their number of threads.
+// Without, it is small, as tests want it.
 package main
 
 import (
@@ -31,11 +35,15 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	cfg := kafkanode.Config{Log: os.Stderr}
+	if len(args) > 0 && args[0] == "-as-shipped" {
+		cfg, args = kafkanode.AsShipped(), args[1:]
+	}
 	switch {
 	case len(args) == 0:
-		return foreground(ctx)
+		return foreground(ctx, cfg)
 	case args[0] == "exec" && len(args) > 1:
-		return around(ctx, args[1], args[2:])
+		return around(ctx, cfg, args[1], args[2:])
 	case args[0] == "tool" && len(args) > 1:
 		cmd, err := kafkanode.Tool(ctx, args[1], args[2:]...)
 		if err != nil {
@@ -43,12 +51,12 @@ func run(ctx context.Context, args []string) error {
 		}
 		return attached(cmd)
 	default:
-		return errors.New("usage: run [exec COMMAND [ARG…] | tool NAME [ARG…]]")
+		return errors.New("usage: run [-as-shipped] [exec COMMAND [ARG…] | tool NAME [ARG…]]")
 	}
 }
 
-func foreground(ctx context.Context) error {
-	n, err := kafkanode.Start(ctx, kafkanode.Config{Log: os.Stderr})
+func foreground(ctx context.Context, cfg kafkanode.Config) error {
+	n, err := kafkanode.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -62,8 +70,8 @@ func foreground(ctx context.Context) error {
 }
 
 // around runs a command while a node is up.
-func around(ctx context.Context, name string, args []string) error {
-	n, err := kafkanode.Start(ctx, kafkanode.Config{Log: os.Stderr})
+func around(ctx context.Context, cfg kafkanode.Config, name string, args []string) error {
+	n, err := kafkanode.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
