@@ -183,7 +183,7 @@ func (c *catalog) named(ctx context.Context, queueName, name string) (*partition
 	}
 	c.loading.Lock()
 	defer c.loading.Unlock()
-	q, err = c.load(ctx, row)
+	q, err = c.load(ctx, row, part)
 	if err != nil {
 		return nil, err
 	}
@@ -200,9 +200,9 @@ func (c *catalog) named(ctx context.Context, queueName, name string) (*partition
 	return nil, fmt.Errorf("%w: %q was deleted while being made", ErrUnknownQueue, queueName)
 }
 
-// load puts a row into the cache, with its partitions if it is new or has grown.
-// Called with loading held.
-func (c *catalog) load(ctx context.Context, row store.QueueRow) (*queue, error) {
+// load puts a row into the cache, with its partitions if it is new or has grown:
+// those that the caller has, and what is missing then. Called with loading held.
+func (c *catalog) load(ctx context.Context, row store.QueueRow, parts ...store.PartitionRow) (*queue, error) {
 	d := describeRow(row)
 	c.mu.RLock()
 	q := c.byTopic[d.TopicID]
@@ -213,6 +213,11 @@ func (c *catalog) load(ctx context.Context, row store.QueueRow) (*queue, error) 
 	if row.Version >= q.version { // else the row was read before one that is here already
 		q.version = row.Version
 		q.desc.Store(&d)
+	}
+	if len(parts) > 0 && parts[0].Number == q.size() {
+		if err := q.grow(parts); err != nil {
+			return nil, err
+		}
 	}
 	if q.size() < d.Partitions {
 		if err := c.fill(ctx, q); err != nil {
@@ -245,6 +250,11 @@ func (c *catalog) fill(ctx context.Context, q *queue) error {
 	if err != nil {
 		return storeError("list partitions", err)
 	}
+	return q.grow(rows)
+}
+
+// grow takes in partitions, in the order of their numbers; those it has are passed by.
+func (q *queue) grow(rows []store.PartitionRow) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, r := range rows {

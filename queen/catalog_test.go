@@ -105,3 +105,28 @@ func TestCatalogForgetsWhatAnotherIncarnationLost(t *testing.T) {
 		t.Errorf("the largest message is %d bytes, want 2048", got)
 	}
 }
+
+// What was read with the list of partitions is enough for the first message to one:
+// its end need not be asked for, a statement for each. Nobody else goes by it,
+// because it may be old.
+func TestTheFirstMessageToAPartitionAsksForNoEnd(t *testing.T) {
+	t.Parallel()
+	q := &queue{byPart: map[string]*partition{}, ids: map[int64]*partition{}}
+	q.desc.Store(&Queue{Options: QueueOptions{MaxMessageBytes: 1 << 20}})
+	if err := q.grow([]store.PartitionRow{{ID: 5, Incarnation: 3, LogStart: 2, NextOffset: 7}}); err != nil {
+		t.Fatal(err)
+	}
+	p := q.partition(0)
+	w := &writer{cfg: Config{}.withDefaults()} // without a database
+	pu := &push{done: make(chan struct{})}
+	f := &flight{p: p, seg: &openSegment{entries: []*entry{{items: []*pushItem{{msg: &Message{Value: []byte("x")}, out: &Pushed{}, push: pu}}}}}}
+	if !w.prepare(t.Context(), f) || f.call.Known != 7 || f.call.Epoch != 3 {
+		t.Errorf("%+v, want a call above offset 7 of incarnation 3", f.call)
+	}
+	if m := p.marks(); m.known {
+		t.Errorf("%+v is known, but was read when the partition was loaded", m)
+	}
+	if p.seen(3, 2, 6); p.marks().next != 6 || !p.marks().known {
+		t.Errorf("%+v, want what was seen since", p.marks())
+	}
+}

@@ -29,15 +29,23 @@ type partition struct {
 
 // mark is a partition's log start and next offset as last seen committed. Zero
 // known means nothing is remembered. Within one incarnation next only rises.
+//
+// A mark that is loaded and not known was read with the list of partitions, however
+// long ago. Nothing may be concluded from it but by who appends: any end below
+// which its id base is not will do.
 type mark struct {
 	known    bool
+	loaded   bool
 	epoch    int32 // incarnation it was seen in
 	logStart int64
 	next     int64
 }
 
 func newPartition(q *queue, r store.PartitionRow) *partition {
-	return &partition{id: r.ID, number: int32(r.Number), name: r.Name, queue: q}
+	return &partition{
+		id: r.ID, number: int32(r.Number), name: r.Name, queue: q,
+		mark: mark{loaded: true, epoch: r.Incarnation, logStart: r.LogStart, next: r.NextOffset},
+	}
 }
 
 // seen takes over marks that a committed statement returned.

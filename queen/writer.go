@@ -334,7 +334,7 @@ func (w *writer) prepare(ctx context.Context, f *flight) bool {
 		return false
 	}
 	m := f.p.marks()
-	if !m.known {
+	if !m.known && !m.loaded {
 		var err error
 		if m, err = w.learn(ctx, f); err != nil {
 			w.fail(f, err)

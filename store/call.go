@@ -11,31 +11,33 @@ import (
 // writeRows runs one write call in autocommit mode and collects its rows. verb
 // names the call in errors.
 func writeRows[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	return collect(ctx, db, pool, verb, db.writeError, scan, sql, args)
+	rows, _, err := collect(ctx, db, pool, verb, db.writeError, scan, sql, args)
+	return rows, err
 }
 
 // readRows runs one read and collects its rows. verb names the read in errors.
 func readRows[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	return collect(ctx, db, pool, verb, db.readError, scan, sql, args)
+	rows, _, err := collect(ctx, db, pool, verb, db.readError, scan, sql, args)
+	return rows, err
 }
 
+// collect is both; epoch is that of the connection which answered.
 func collect[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string, translate func(*pgx.Conn, error) error,
 	scan pgx.RowToFunc[T], sql string, args []any,
-) ([]T, error) {
+) (res []T, epoch int32, err error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", verb, db.acquireError(err))
+		return nil, 0, fmt.Errorf("%s: %w", verb, db.acquireError(err))
 	}
 	defer conn.Release()
 	rows, err := conn.Query(ctx, sql, args...)
-	var res []T
 	if err == nil {
 		res, err = pgx.CollectRows(rows, scan)
 	}
 	if err := translate(conn.Conn(), err); err != nil {
-		return nil, fmt.Errorf("%s: %w", verb, err)
+		return nil, 0, fmt.Errorf("%s: %w", verb, err)
 	}
-	return res, nil
+	return res, incarnationOf(conn.Conn()).Epoch, nil
 }
 
 // only returns the one row of a result that has one or none.

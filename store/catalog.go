@@ -63,6 +63,9 @@ type PartitionRow struct {
 	Number               int
 	Name                 string
 	LogStart, NextOffset int64
+	// Incarnation is the epoch of the connection that answered: the marks mean
+	// nothing to another one. Only Partitions and EnsurePartition tell it.
+	Incarnation int32
 }
 
 func scanPartition(row pgx.CollectableRow) (p PartitionRow, err error) {
@@ -94,7 +97,11 @@ func (db *DB) ChangedQueues(ctx context.Context, version int64) ([]QueueRow, err
 
 // Partitions returns the partitions of a queue from a number on, ordered by number.
 func (db *DB) Partitions(ctx context.Context, queueID int64, from int) ([]PartitionRow, error) {
-	return readRows(ctx, db, db.read, "list partitions", scanPartition, partitionListSQL, queueID, from)
+	rows, epoch, err := collect(ctx, db, db.read, "list partitions", db.readError, scanPartition, partitionListSQL, []any{queueID, from})
+	for i := range rows {
+		rows[i].Incarnation = epoch
+	}
+	return rows, err
 }
 
 // PartitionByName returns one partition of a queue, or ErrNotFound.
@@ -139,8 +146,9 @@ func (db *DB) EnsurePartition(ctx context.Context, queue, partition string) (Que
 		r.p.QueueID = r.q.ID
 		return r, err
 	}
-	r, err := only(writeRows(ctx, db, db.admin, "ensure partition", scan, partitionEnsureSQL,
-		queue, partition))
+	rows, epoch, err := collect(ctx, db, db.admin, "ensure partition", db.writeError, scan, partitionEnsureSQL, []any{queue, partition})
+	r, err := only(rows, err)
+	r.p.Incarnation = epoch
 	if err == nil && r.p.ID == 0 {
 		return r.q, PartitionRow{}, fmt.Errorf("partition %q of queue %q: %w", partition, queue, ErrNotFound)
 	}

@@ -135,20 +135,10 @@ func (db *DB) Marks(ctx context.Context, partitions []int64) ([]Mark, error) {
 		n.m.Found = true
 		return n, err
 	}
-	conn, err := db.read.Acquire(ctx)
+	rows, epoch, err := collect(ctx, db, db.read, "read marks", db.readError, scan, markListSQL, []any{partitions})
 	if err != nil {
-		return nil, fmt.Errorf("read marks: %w", db.acquireError(err))
+		return nil, err
 	}
-	defer conn.Release()
-	res, err := conn.Query(ctx, markListSQL, partitions)
-	var rows []numbered
-	if err == nil {
-		rows, err = pgx.CollectRows(res, scan)
-	}
-	if err := db.readError(conn.Conn(), err); err != nil {
-		return nil, fmt.Errorf("read marks: %w", err)
-	}
-	epoch := incarnationOf(conn.Conn()).Epoch
 	marks := make([]Mark, len(partitions))
 	for _, r := range rows {
 		marks[r.i-1] = r.m
