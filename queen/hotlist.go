@@ -76,17 +76,20 @@ type popSet struct {
 	users   int       // pops inside
 	usedAt  time.Time
 
-	lookedAt   time.Time     // when the last look began
-	lookTook   time.Duration // how long it took
-	changes    int64         // of the catalog, seen at the last look
+	lookedAt   time.Time           // when the last look began
+	lookTook   time.Duration       // how long it took
+	changes    int64               // of the catalog, seen at the last look
+	sole       store.Registrations // since before the last look nobody else writes; zero: others may
+	partial    bool                // the last look found more than it took
 	queues     []*queue
 	subscribed map[int64]bool // by queue
 }
 
 // keptBack is a partition that has nothing to claim before a moment.
 type keptBack struct {
-	p  *partition
-	at time.Time
+	p    *partition
+	at   time.Time
+	news bool // something was written to it since
 }
 
 // popWaiter is a parked pop.
@@ -233,7 +236,7 @@ func (h *hotlist) keep(s *popSet, p *partition, d time.Duration) {
 		return // forgotten meanwhile
 	}
 	at := time.Now().Add(d)
-	s.kept[p.id] = keptBack{p, at}
+	s.kept[p.id] = keptBack{p: p, at: at}
 	k := heldKey{s.key.group, p.id}
 	if h.held[k] == nil {
 		h.held[k] = map[*popSet]struct{}{}
@@ -286,7 +289,10 @@ func (h *hotlist) wrote(p *partition) {
 }
 
 func (h *hotlist) news(s *popSet, p *partition) {
-	if _, back := s.kept[p.id]; !back && s.key.covers(p) {
+	if k, back := s.kept[p.id]; back {
+		k.news = true
+		s.kept[p.id] = k
+	} else if s.key.covers(p) {
 		h.heat(s, p)
 	}
 }
@@ -329,7 +335,8 @@ func (h *hotlist) forgotten(group string) {
 }
 
 // ended tells that nothing of a group's is leased any more in a partition, and
-// that it can be claimed after a delay where more is there.
+// that it can be claimed after a delay where more is there, or was written since
+// whoever says so looked.
 func (h *hotlist) ended(group string, id int64, more bool, delay time.Duration) {
 	if h.count.Load() == 0 {
 		return
@@ -337,17 +344,17 @@ func (h *hotlist) ended(group string, id int64, more bool, delay time.Duration) 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.held[heldKey{group, id}] {
-		switch p := s.kept[id].p; {
-		case !more:
+		switch k := s.kept[id]; {
+		case !more && !k.news:
 			h.release(s, id)
 		case delay > 0:
 			at := time.Now().Add(delay)
-			s.kept[id] = keptBack{p, at}
+			s.kept[id] = keptBack{p: k.p, at: at}
 			if s.soonest.IsZero() || at.Before(s.soonest) {
 				s.soonest = at
 			}
 		default:
-			h.heat(s, p)
+			h.heat(s, k.p)
 		}
 	}
 }
@@ -367,7 +374,7 @@ func (h *hotlist) heldPartition(group string, id int64) *partition {
 func (h *hotlist) fresh(s *popSet, every time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return time.Since(s.lookedAt) < 2*s.lookEvery(every)
+	return !s.partial && time.Since(s.lookedAt) < 2*s.lookEvery(every)
 }
 
 // park registers a waiter, unless something is hot.

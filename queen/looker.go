@@ -15,6 +15,7 @@ const (
 	lookSetsMax = 500    // selections in one statement
 	lookRowsMax = 20_000 // partitions found by one statement
 	lookShare   = 20     // looks for parked pops take one part in so many of the time
+	lookAlone   = 100    // …, where nobody else can have made anything to claim
 )
 
 // lookEvery is how old the knowledge behind a parked pop may get.
@@ -67,7 +68,8 @@ func (h *hotlist) tick(now time.Time, every time.Duration, changes int64) (due [
 			}
 		case s.waiting.Len() > 0:
 			h.ripen(s, now)
-			if pause := now.Sub(s.lookedAt); pause >= s.lookEvery(every) || s.changes != changes && pause >= s.lookEvery(0) {
+			soon := s.changes != changes || s.partial && len(s.hot) == 0
+			if pause := now.Sub(s.lookedAt); pause >= s.lookEvery(every) || soon && pause >= s.lookEvery(0) {
 				due = append(due, s)
 			}
 		}
@@ -78,7 +80,11 @@ func (h *hotlist) tick(now time.Time, every time.Duration, changes int64) (due [
 // lookEvery is the pause between looks of a set: as long as any set's, and so long
 // that one over many partitions, which takes time, is seldom.
 func (s *popSet) lookEvery(every time.Duration) time.Duration {
-	return max(every, lookShare*s.lookTook)
+	share := time.Duration(lookShare)
+	if s.sole != (store.Registrations{}) {
+		share = lookAlone
+	}
+	return max(every, share*s.lookTook)
 }
 
 // watchSets has other brokers' writes to the sets' partitions polled for.
@@ -98,6 +104,9 @@ func (e *Engine) watchSets(sets []*popSet) {
 // lookShared has the database asked what a set's group could claim, by whoever is first:
 // pops that came before a look began share it.
 func (e *Engine) lookShared(ctx context.Context, s *popSet, came time.Time) error {
+	if known, err := e.knowsAll(ctx, s); known || err != nil {
+		return err
+	}
 	select {
 	case s.looking <- struct{}{}:
 		defer func() { <-s.looking }()
@@ -108,6 +117,38 @@ func (e *Engine) lookShared(ctx context.Context, s *popSet, came time.Time) erro
 		return nil
 	}
 	return e.lookFor(ctx, []*popSet{s})
+}
+
+// knowsAll says whether what a set's group could claim is on the hotlist, or kept
+// back there: the database was asked lately, and says that no other broker was there
+// to change anything since. That is one row; a look is over all partitions.
+func (e *Engine) knowsAll(ctx context.Context, s *popSet) (bool, error) {
+	e.hotlist.mu.Lock()
+	was, lately := s.sole, !s.partial && time.Since(s.lookedAt) < s.lookEvery(popLookAlone)
+	e.hotlist.mu.Unlock()
+	if !lately || was == (store.Registrations{}) {
+		return false, nil
+	}
+	now, err := e.sole(ctx)
+	return now == was, err
+}
+
+// sole is what the database says of registrations while nobody else may write;
+// zero: others may.
+func (e *Engine) sole(ctx context.Context) (store.Registrations, error) {
+	if !e.brokers.alone() {
+		return store.Registrations{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.CallTimeout)
+	defer cancel()
+	r, others, err := e.db.Registrations(ctx, e.brokers.cfg.Instance)
+	if err != nil {
+		return store.Registrations{}, storeError("look for other brokers", err)
+	}
+	if others {
+		return store.Registrations{}, nil
+	}
+	return r, nil
 }
 
 // lookedSince says whether a set was looked at in a look that began after a moment.
@@ -124,6 +165,10 @@ func (e *Engine) lookFor(ctx context.Context, sets []*popSet) error {
 	defer cancel()
 	changes := e.catalog.seen.Load()
 	now := time.Now()
+	sole, err := e.sole(ctx) // first: the look finds what was written before
+	if err != nil {
+		return err
+	}
 	if err := e.selectQueues(ctx, sets, changes); err != nil {
 		return err
 	}
@@ -149,7 +194,6 @@ func (e *Engine) lookFor(ctx context.Context, sets []*popSet) error {
 	}
 	var found []store.Ready
 	if len(pairs) > 0 {
-		var err error
 		if found, err = e.db.Ready(ctx, pairs, lookRowsMax); err != nil {
 			return storeError("look for messages", err)
 		}
@@ -175,6 +219,7 @@ func (e *Engine) lookFor(ctx context.Context, sets []*popSet) error {
 	defer e.hotlist.mu.Unlock()
 	for _, s := range sets {
 		s.lookedAt, s.lookTook, s.changes = now, time.Since(now), changes
+		s.sole, s.partial = sole, len(found) == lookRowsMax
 	}
 	return nil
 }

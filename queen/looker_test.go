@@ -28,6 +28,9 @@ func TestPopsThatComeTogetherShareALook(t *testing.T) {
 	if err := e.lookShared(t.Context(), s, came); err != nil {
 		t.Fatal(err)
 	}
+	e.hotlist.mu.Lock()
+	s.sole = store.Registrations{} // as if another broker were there
+	e.hotlist.mu.Unlock()
 	first := looked()
 	if !first.After(came) {
 		t.Fatalf("looked at %v, want a look after %v", first, came)
@@ -37,6 +40,78 @@ func TestPopsThatComeTogetherShareALook(t *testing.T) {
 	}
 	if err := e.lookShared(t.Context(), s, time.Now()); err != nil || !looked().After(first) {
 		t.Errorf("not looked again (%v) for a pop that came after the look began", err)
+	}
+}
+
+// A broker that is alone knows what was written since it looked, so a pop that finds
+// nothing asks the database only whether it was alone, and what another broker
+// left is found.
+func TestAPopOfTheOnlyBrokerLooksNoMoreThanItMust(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	e := openEngine(t, db)
+	pop := func() int {
+		t.Helper()
+		got, err := e.Pop(t.Context(), PopRequest{Queue: "q", Group: "g", Batch: 10, Partitions: 10, AutoAck: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, p := range got {
+			n += len(p.Messages)
+		}
+		return n
+	}
+	looked := func() time.Time {
+		e.hotlist.mu.Lock()
+		defer e.hotlist.mu.Unlock()
+		return e.hotlist.sets[popKey{queue: "q", group: "g"}].lookedAt
+	}
+	pushOne(t, e, "q", "1")
+	if pop() != 1 || pop() != 0 {
+		t.Fatal("want one message, and then none")
+	}
+	was := looked()
+	if pop() != 0 || looked() != was {
+		t.Error("a look over all partitions by who has looked and was alone since")
+	}
+	pushOne(t, e, "q", "2")
+	if pop() != 1 {
+		t.Error("what was pushed here is not popped")
+	}
+
+	// Another broker comes, writes and goes, before this one hears of it.
+	other := openEngine(t, storetest.OpenConfig(t, db.Config()))
+	pushOne(t, other, "q", "3")
+	if err := other.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if pop() != 1 {
+		t.Error("what another broker left is not popped at once")
+	}
+}
+
+// What is written while a lease ends is not lost sight of: whoever ended it looked
+// at the end of the log before.
+func TestNewsDuringALeaseAreNotForgotten(t *testing.T) {
+	t.Parallel()
+	h := newHotlist()
+	s, err := h.enter(popKey{queue: "t", group: "g"}, store.Subscription{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &queue{}
+	q.desc.Store(&Queue{Name: "t"})
+	p := &partition{id: 1, queue: q}
+	for _, wrote := range []bool{false, true} {
+		h.leased(s, p, time.Minute)
+		if wrote {
+			h.wrote(p)
+		}
+		h.ended("g", 1, false, 0)
+		if got := len(h.take(s, 1)) == 1; got != wrote {
+			t.Errorf("written to during the lease %v: on the hotlist after it %v", wrote, got)
+		}
 	}
 }
 
@@ -66,6 +141,12 @@ func TestLooksForParkedPopsHaveAShare(t *testing.T) {
 	f(ms, (lookShare-1)*ms, 1, 0)
 	f(time.Second, popLookAlone, 0, 0)
 	f(time.Second, lookShare*time.Second, 0, 1)
+	s.sole = store.Registrations{Count: 1} // nobody else makes anything to claim
+	f(time.Second, lookShare*time.Second, 0, 0)
+	f(time.Second, lookAlone*time.Second, 0, 1)
+	s.sole, s.partial = store.Registrations{}, true // the look found more than it took
+	f(ms, lookShare*ms, 0, 1)
+	s.partial = false
 	if s.lookTook = time.Second; !h.fresh(s, popLookAlone) {
 		t.Error("what was looked at one pause ago is not fresh: each pop would look itself")
 	}

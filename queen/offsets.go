@@ -265,6 +265,7 @@ func (e *Engine) CommitOffsets(ctx context.Context, group string, under Fence, c
 	out := make([]Cursor, len(cs))
 	rows := make([]store.CursorRow, 0, len(cs))
 	index := make([]int, 0, len(cs))
+	parts := make([]*partition, 0, len(cs))
 	for i, c := range cs {
 		out[i] = c
 		p, err := e.catalog.partition(ctx, c.Partition)
@@ -278,6 +279,7 @@ func (e *Engine) CommitOffsets(ctx context.Context, group string, under Fence, c
 				Partition: p.id, Offset: c.Offset, Epoch: c.Epoch, Metadata: []byte(c.Metadata),
 			})
 			index = append(index, i)
+			parts = append(parts, p)
 		}
 	}
 	if len(rows) == 0 {
@@ -291,7 +293,7 @@ func (e *Engine) CommitOffsets(ctx context.Context, group string, under Fence, c
 		if gone[k] {
 			out[i].Err = unknownQueue(cs[i].Partition.Queue)
 		}
-		e.hotlist.ended(group, rows[k].Partition, true, 0) // a lease there is void
+		e.hotlist.moved(group, parts[k]) // a lease there is void, and the position another
 	}
 	return out, nil
 }

@@ -19,6 +19,8 @@ var (
 	brokerListSQL string
 	//go:embed query/broker_delete.sql
 	brokerDeleteSQL string
+	//go:embed query/broker_others.sql
+	brokerOthersSQL string
 )
 
 // BrokerDeadAfter is how long a broker counts as alive after its last
@@ -87,6 +89,27 @@ func (db *DB) LiveBrokers(ctx context.Context) ([]BrokerRow, error) {
 		return b, err
 	}
 	return readRows(ctx, db, db.admin, "list brokers", scan, brokerListSQL, BrokerDeadAfter.Milliseconds())
+}
+
+// brokerGoneAfter is how long a process that is silent may yet go on, with a call
+// that was under way when it was paused.
+const brokerGoneAfter = time.Hour
+
+// Registrations tells two moments apart between which a broker was registered.
+type Registrations struct {
+	Incarnation int32 // the epoch of the connection that answered
+	Count       int64
+}
+
+// Registrations says how often a broker was registered, and whether another one than
+// instance may write. None where there was none at either of two moments and
+// the registrations are the same.
+func (db *DB) Registrations(ctx context.Context, instance uuid.UUID) (r Registrations, others bool, err error) {
+	scan := func(row pgx.CollectableRow) (n int64, err error) { return n, row.Scan(&n, &others) }
+	rows, epoch, err := collect(ctx, db, db.read, "look for other brokers", db.readError, scan, brokerOthersSQL,
+		[]any{instance, brokerGoneAfter.Milliseconds()})
+	n, err := only(rows, err)
+	return Registrations{epoch, n}, others, err
 }
 
 // Unregister gives the id back when the broker ends.

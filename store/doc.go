@@ -10,7 +10,7 @@
 //
 // # Tables
 //
-//	cluster         one row: incarnation, leader epoch, catalog version
+//	cluster         one row: incarnation, leader epoch, catalog version, registrations
 //	queues          name, topic id, options; a tombstone when deleted
 //	log_partitions  number, name, log start, sidecar start. Append locks the row and never updates it
 //	log_segments    (partition, end offset) → header and record batches of one flush

@@ -12,6 +12,8 @@ CREATE TABLE cluster (
     epoch              integer NOT NULL DEFAULT 0,
     -- Raised by every change of queues or partitions; polled by brokers.
     catalog_version    bigint  NOT NULL DEFAULT 1,
+    -- How often a broker was registered.
+    registrations      bigint  NOT NULL DEFAULT 0,
     -- Made for tests or development: migrate may replace functions in it.
     scratch            boolean NOT NULL DEFAULT false
 );

@@ -1,6 +1,6 @@
 -- broker_register_1 gives a broker its id, or says who has it.
 --
--- Promise: status 0 and the id; or status 1 and the row of the live broker that
+-- Promise: cluster.registrations has risen before the broker acts. Status 0 and the id; or status 1 and the row of the live broker that
 -- has the wanted id. A row whose instance is p_instance or p_previous is the caller's
 -- own, from a try whose answer was lost or from before its restart, and no obstacle,
 -- nor is one without a heartbeat for
@@ -29,7 +29,7 @@ DECLARE
     v_id integer := p_wanted;
     v_now timestamptz;
 BEGIN
-    PERFORM 1 FROM cluster FOR NO KEY UPDATE;
+    UPDATE cluster SET registrations = registrations + 1;
     v_now := clock_timestamp();
     IF v_id < 0 THEN
         SELECT b.id INTO v_id FROM brokers b WHERE b.instance IN (p_instance, p_previous) ORDER BY b.id LIMIT 1;
