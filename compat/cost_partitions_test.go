@@ -28,25 +28,25 @@ func (s *site) costOf(size costSizes, n int) {
 	anyOf := func(r *rand.Rand, _ int) int { return r.IntN(n) }
 	before, _ := residentMB(s.t, s.p.PID())
 
-	// Made by their first messages.
-	var at atomic.Int64
+	// Made by their first messages, or before these.
 	began := time.Now()
 	per := min(500, n)
-	c := s.load(min(size.clients, n), 0, 0, func(int) (turn, error) {
-		one := s.pusher(costHTTP, queue, per, func(*rand.Rand, int) int { return int(at.Add(1)-1) % n })
-		return func(ctx context.Context, r *rand.Rand) (sum int, err error) {
-			for at.Load() < int64(n) && err == nil {
-				var k int
-				k, err = one(ctx, r)
-				sum += k
+	c := s.load(min(size.clients, n), 0, 0, s.eachOnce(n, per, func(next func() int) (turn, error) {
+		var from int
+		return s.pusher(costHTTP, queue, per, func(_ *rand.Rand, i int) int {
+			if i == 0 {
+				from = next()
 			}
-			return sum, err
-		}, nil
-	})
-	s.note(step, "made by a first message", c, fmt.Sprintf("%.0f partitions/s", float64(n)/time.Since(began).Seconds()))
+			return (from + i) % n
+		}), nil
+	}))
+	s.note(step, "push, first messages", c, fmt.Sprintf("%.0f partitions/s", float64(n)/time.Since(began).Seconds()))
 	began = time.Now()
 	s.makeTopics(n)
 	s.table.add(step, "topics made", "", "", "", "", "", "", time.Since(began).Round(time.Millisecond).String())
+	s.note(step, "produce, first records", s.load(min(size.clients, n), 0, 0, s.eachOnce(n, 100, func(next func() int) (turn, error) {
+		return s.producesFrom(n, 1, 100, func(*rand.Rand) int { return next() % n })(0)
+	})), "")
 	made, _ := residentMB(s.t, s.p.PID())
 
 	to1 := s.flat
@@ -134,6 +134,23 @@ func (s *site) tail(step string, n int, size costSizes) {
 	c.p50, c.p99 = took[len(took)/2], took[len(took)*99/100]
 	s.note(step, "200 records/s produced and read", c, "times are from end to end")
 	cl.Close()
+}
+
+// eachOnce has clients go over n partitions together, so many in each request,
+// from where next says.
+func (s *site) eachOnce(n, some int, client func(next func() int) (turn, error)) func(int) (turn, error) {
+	var at atomic.Int64
+	return func(int) (turn, error) {
+		one, err := client(func() int { return int(at.Add(int64(some))) - some })
+		return func(ctx context.Context, r *rand.Rand) (sum int, err error) {
+			for at.Load() < int64(n) && err == nil {
+				var k int
+				k, err = one(ctx, r)
+				sum += k
+			}
+			return sum, err
+		}, err
+	}
 }
 
 // drain takes all there is.

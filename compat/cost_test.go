@@ -499,8 +499,14 @@ func topicOf(partitions, i int) (string, int32) {
 	return fmt.Sprintf("cost-%d-%d", partitions, i/topicWidth), int32(i % topicWidth)
 }
 
-// produces sends batches of n records, one to each partition that to names.
+// produces sends batches of n records to partitions that follow any one.
 func (s *site) produces(partitions, n, batches int) func(int) (turn, error) {
+	return s.producesFrom(partitions, n, batches, func(r *rand.Rand) int { return r.IntN(partitions) })
+}
+
+// producesFrom sends batches of n records, one to each of the partitions that
+// follow the one named.
+func (s *site) producesFrom(partitions, n, batches int, from func(r *rand.Rand) int) func(int) (turn, error) {
 	return func(int) (turn, error) {
 		c, err := s.kafkaConn()
 		if err != nil {
@@ -511,7 +517,7 @@ func (s *site) produces(partitions, n, batches int) func(int) (turn, error) {
 			for i := range values {
 				values[i] = string(value(r))
 			}
-			at := r.IntN(partitions)
+			at := from(r)
 			req := kmsg.NewPtrProduceRequest()
 			req.Acks, req.TimeoutMillis = -1, 30_000
 			records := plain(values)
