@@ -1,6 +1,7 @@
 package queen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,8 +157,16 @@ func (c *catalog) partition(ctx context.Context, ref PartitionRef) (*partition, 
 	return nil, fmt.Errorf("%w: %s has no partition %d", ErrUnknownPartition, q.name(), ref.Number)
 }
 
-// named resolves a partition by name, making queue and partition on first use.
-func (c *catalog) named(ctx context.Context, queueName, name string) (*partition, error) {
+// The bounds of making partitions for messages to come.
+const (
+	namesMax   = 1000   // made in one call
+	namesAhead = 10_000 // messages looked at
+)
+
+// named resolves a partition by name, making queue and partition on first use, and
+// with them what the messages after it, valid ones, will ask for: a call for each would be a
+// commit for each.
+func (c *catalog) named(ctx context.Context, queueName, name string, after ...Message) (*partition, error) {
 	q := c.cached(QueueRef{Name: queueName})
 	if q != nil {
 		if p := q.named(name); p != nil {
@@ -176,6 +185,15 @@ func (c *catalog) named(ctx context.Context, queueName, name string) (*partition
 		}
 		return nil, fmt.Errorf("%w: %q has a fixed set of %d partitions named \"0\" to \"%d\", none is %q",
 			ErrUnknownPartition, queueName, q.describe().Partitions, q.describe().Partitions-1, name)
+	}
+	if more := q.lacking(queueName, name, after); len(more) > 0 {
+		row, err := c.db.EnsurePartitions(ctx, queueName, append([]string{name}, more...))
+		if err != nil {
+			return nil, storeError("make partitions", err)
+		}
+		if p, err := c.loadNamed(ctx, row, name); p != nil || err != nil {
+			return p, err
+		}
 	}
 	row, part, err := c.db.EnsurePartition(ctx, queueName, name)
 	if err != nil {
@@ -198,6 +216,35 @@ func (c *catalog) named(ctx context.Context, queueName, name string) (*partition
 		return p, nil
 	}
 	return nil, fmt.Errorf("%w: %q was deleted while being made", ErrUnknownQueue, queueName)
+}
+
+// loadNamed is load for who wants one of the partitions; nil when it has none of that name.
+func (c *catalog) loadNamed(ctx context.Context, row store.QueueRow, name string) (*partition, error) {
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	q, err := c.load(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	return q.named(name), nil
+}
+
+// lacking lists the names of partitions, each once and none of them name, that messages
+// to a queue ask for and that it has not, as far as known. q may be nil: it has none.
+func (q *queue) lacking(queueName, name string, msgs []Message) (names []string) {
+	seen := map[string]bool{name: true}
+	for i := range msgs[:min(len(msgs), namesAhead)] {
+		m := &msgs[i]
+		p := cmp.Or(m.Partition, DefaultPartition)
+		if m.Queue != queueName || seen[p] || q != nil && q.named(p) != nil || validateMessage(m) != nil {
+			continue
+		}
+		seen[p] = true
+		if names = append(names, p); len(names) == namesMax {
+			break
+		}
+	}
+	return names
 }
 
 // load puts a row into the cache, with its partitions if it is new or has grown:

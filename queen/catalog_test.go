@@ -106,6 +106,44 @@ func TestCatalogForgetsWhatAnotherIncarnationLost(t *testing.T) {
 	}
 }
 
+// A request that needs many new partitions makes them in one call, not in a commit each.
+func TestPushMakesItsPartitionsInOneCall(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, storetest.New(t))
+	version := func() int64 {
+		t.Helper()
+		v, err := e.db.CatalogVersion(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	var msgs []Message
+	for i := range 50 {
+		msgs = append(msgs, Message{Queue: []string{"a", "b"}[i%2], Partition: fmt.Sprint(i / 4), Value: []byte("x")})
+	}
+	msgs[8].Partition = "bad\x00name"
+	msgs[9].Partition = "" // Default
+	before := version()
+	for i, r := range e.Push(t.Context(), msgs) {
+		if i == 8 && r.Err == nil || i != 8 && r.Err != nil {
+			t.Errorf("message %d: %+v", i, r)
+		}
+	}
+	if n := version() - before; n != 2 {
+		t.Errorf("the catalog changed %d times for new partitions of two queues, want twice", n)
+	}
+	for name, want := range map[string]string{"a": "0", "b": "0"} {
+		q := e.catalog.cached(QueueRef{Name: name})
+		if got := q.partition(0).name; got != want {
+			t.Errorf("partition 0 of %q is %q, want that of its first message", name, got)
+		}
+	}
+	if q := e.catalog.cached(QueueRef{Name: "b"}); q.named(DefaultPartition) == nil {
+		t.Error("a message without a partition found no Default")
+	}
+}
+
 // What was read with the list of partitions is enough for the first message to one:
 // its end need not be asked for, a statement for each. Nobody else goes by it,
 // because it may be old.

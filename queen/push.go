@@ -60,7 +60,7 @@ func (e *Engine) Push(ctx context.Context, msgs []Message) []Pushed {
 		m := &msgs[i]
 		leader[i] = i
 		out[i] = Pushed{Status: Failed, TransactionID: m.ID, Partition: m.Partition, Offset: -1}
-		p, err := e.pushTarget(ctx, m)
+		p, err := e.pushTarget(ctx, m, msgs[i+1:])
 		if err != nil {
 			out[i].Err = err
 			continue
@@ -146,12 +146,13 @@ func (e *Engine) enqueuePush(p *partition, items []*pushItem) {
 	}
 }
 
-// pushTarget validates a message and finds its partition.
-func (e *Engine) pushTarget(ctx context.Context, m *Message) (*partition, error) {
+// pushTarget validates a message and finds its partition. What has to be made is made
+// for the messages after it too.
+func (e *Engine) pushTarget(ctx context.Context, m *Message, after []Message) (*partition, error) {
 	if err := validateMessage(m); err != nil {
 		return nil, err
 	}
-	p, err := e.choosePartition(ctx, m)
+	p, err := e.choosePartition(ctx, m, after...)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +191,7 @@ func fits(m *Message, p *partition) error {
 
 // choosePartition picks by name; in a fixed queue without a name by key as
 // Kafka's clients do, else by id so that a retry meets its original, else in turn.
-func (e *Engine) choosePartition(ctx context.Context, m *Message) (*partition, error) {
+func (e *Engine) choosePartition(ctx context.Context, m *Message, after ...Message) (*partition, error) {
 	name := m.Partition
 	if name == "" {
 		q, err := e.catalog.queue(ctx, QueueRef{Name: m.Queue})
@@ -211,7 +212,7 @@ func (e *Engine) choosePartition(ctx context.Context, m *Message) (*partition, e
 		}
 		name = DefaultPartition
 	}
-	return e.catalog.named(ctx, m.Queue, name)
+	return e.catalog.named(ctx, m.Queue, name, after...)
 }
 
 // redirect hands an entry whose queue was deleted to the queue that has its

@@ -294,7 +294,7 @@ func (e *Engine) fire(ctx context.Context, due []store.DueTimer) (fired int, err
 		if t.Partition != nil {
 			m.Partition = *t.Partition
 		}
-		p, err := e.pushTarget(ctx, m)
+		p, err := e.pushTarget(ctx, m, nil)
 		if err != nil {
 			if err := e.delayTimer(ctx, t, err); err != nil {
 				return 0, err

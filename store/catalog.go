@@ -24,6 +24,8 @@ var (
 	queueDeleteSQL string
 	//go:embed query/partition_ensure.sql
 	partitionEnsureSQL string
+	//go:embed query/partitions_ensure.sql
+	partitionsEnsureSQL string
 	//go:embed query/partitions_add.sql
 	partitionsAddSQL string
 	//go:embed query/partition_list.sql
@@ -153,6 +155,12 @@ func (db *DB) EnsurePartition(ctx context.Context, queue, partition string) (Que
 		return r.q, PartitionRow{}, fmt.Errorf("partition %q of queue %q: %w", partition, queue, ErrNotFound)
 	}
 	return r.q, r.p, err
+}
+
+// EnsurePartitions is EnsurePartition for several partitions of a queue, in one
+// call, and returns the queue's row. Those that a fixed queue lacks are not made.
+func (db *DB) EnsurePartitions(ctx context.Context, queue string, partitions []string) (QueueRow, error) {
+	return only(writeRows(ctx, db, db.admin, "ensure partitions", scanQueue, partitionsEnsureSQL, queue, partitions))
 }
 
 // AddPartitions widens a fixed queue to count partitions. It says whether any

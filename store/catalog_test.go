@@ -67,6 +67,44 @@ func TestCreateQueueMakesFixedPartitions(t *testing.T) {
 	}
 }
 
+// Numbers are dense and in the order of the names, whatever is there already and
+// whoever else makes some.
+func TestEnsurePartitionsMakesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	names := func(q store.QueueRow) (out []string) {
+		t.Helper()
+		rows, err := db.Partitions(t.Context(), q.ID, 0)
+		if err != nil || len(rows) != q.Partitions {
+			t.Fatalf("%d partitions, %v; the queue has %d", len(rows), err, q.Partitions)
+		}
+		for i, r := range rows {
+			if r.Number != i || i > 0 && r.ID <= rows[i-1].ID {
+				t.Errorf("partition %d has number %d and id %d after %d", i, r.Number, r.ID, rows[max(i-1, 0)].ID)
+			}
+			out = append(out, r.Name)
+		}
+		return out
+	}
+	for _, c := range []struct{ ask, want []string }{
+		{[]string{"b", "a", "b", "c"}, []string{"b", "a", "c"}},
+		{[]string{"c", "z", "a", "d"}, []string{"b", "a", "c", "z", "d"}},
+		{[]string{"d"}, []string{"b", "a", "c", "z", "d"}},
+	} {
+		q, err := db.EnsurePartitions(t.Context(), "q", c.ask)
+		if err != nil || q.Name != "q" || q.Fixed {
+			t.Fatalf("%+v, %v; want a native queue", q, err)
+		}
+		if got := names(q); !slices.Equal(got, c.want) {
+			t.Errorf("after %q there are %q, want %q", c.ask, got, c.want)
+		}
+	}
+	fixed := createQueue(t, db, "f", 1)
+	if q, err := db.EnsurePartitions(t.Context(), "f", []string{"0", "x"}); err != nil || q.Version != fixed.Version || len(names(q)) != 1 {
+		t.Errorf("%+v, %v; want a fixed queue left as it is", q, err)
+	}
+}
+
 func TestEnsurePartitionOnceForTwentyCallers(t *testing.T) {
 	t.Parallel()
 	db := storetest.New(t)

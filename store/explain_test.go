@@ -105,6 +105,7 @@ func testPlans(t *testing.T, full bool) {
 		}},
 		{"size_list", func() error { return w.query("query/size_list.sql", p[:2]) }},
 		{"producer_list", func() error { return w.query("query/producer_list.sql", first, 86400, 10) }},
+		{"partitions_ensure", func() error { return w.query("query/partitions_ensure.sql", "made", []string{"b", "a", "b"}) }},
 		{"segment_scan", func() error { return w.query("query/segment_scan.sql", first, 5, 100, 10) }},
 		{"compaction_due", func() error {
 			exec(t, pool, `UPDATE queues SET cleanup_compact = true, compaction_lag_min_ms = 1`)
