@@ -122,6 +122,16 @@ type Round struct {
 	ClientCores float64 `json:"clientCores"`
 }
 
+// Done is how much of the measured time is over, from 0 to 1.
+func (m *Meter) Done(now time.Time) float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.from.Before(m.to) {
+		return 0
+	}
+	return min(max(now.Sub(m.from).Seconds()/m.to.Sub(m.from).Seconds(), 0), 1)
+}
+
 // Read sums up what was counted up to now.
 func (m *Meter) Read(now time.Time) Round {
 	m.mu.Lock()

@@ -30,3 +30,26 @@ func TestOnlyTheMeasuredTimeCounts(t *testing.T) {
 		t.Errorf("while warming up: %+v, want no time and no speed", r)
 	}
 }
+
+func TestProgressShowsHowMuchIsOver(t *testing.T) {
+	t.Parallel()
+	begin := time.Unix(1000, 0)
+	m := NewMeter(1)
+	f := func(ms int, want string) {
+		t.Helper()
+		if got := bar(m.Done(begin.Add(time.Duration(ms) * time.Millisecond))); got != want {
+			t.Errorf("after %d ms: %q, want %q", ms, got, want)
+		}
+	}
+	f(0, "  [                    ]") // not begun
+	m.Measure(begin, begin.Add(2*time.Second))
+	f(-500, "  [                    ]")
+	f(500, "  [=====               ]")
+	f(2000, "  [====================]")
+	f(9000, "  [====================]")
+	m.Shard(0).Answered(begin, begin.Add(time.Millisecond), 10, 1e6)
+	want := "  1.0 MB/s  10 records/s  p50 1.0 ms  p99 1.0 ms"
+	if got := numbers(m.Read(begin.Add(time.Second))); got != want {
+		t.Errorf("numbers %q, want %q", got, want)
+	}
+}

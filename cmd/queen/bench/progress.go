@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 )
 
 const progressEvery = 500 * time.Millisecond
 
-// Progress keeps one line of a terminal up to date.
+// Progress keeps one line of a terminal up to date: a bar, the rate, p50 and p99.
 type Progress struct {
 	w    io.Writer
 	stop chan struct{}
@@ -35,7 +36,8 @@ func (p *Progress) Began(doing string, m *Meter) {
 		for began := time.Now(); ; {
 			line := doing
 			if m != nil {
-				line += numbers(m.Read(time.Now()))
+				now := time.Now()
+				line += bar(m.Done(now)) + numbers(m.Read(now))
 			} else {
 				line += fmt.Sprintf(" … %.0f s", time.Since(began).Seconds())
 			}
@@ -54,6 +56,13 @@ func (p *Progress) Began(doing string, m *Meter) {
 func (p *Progress) Ended() {
 	close(p.stop)
 	<-p.done
+}
+
+// bar draws how much of the measured time is over, of one.
+func bar(done float64) string {
+	const width = 20
+	n := int(done * width)
+	return "  [" + strings.Repeat("=", n) + strings.Repeat(" ", width-n) + "]"
 }
 
 func numbers(r Round) string {
