@@ -76,6 +76,8 @@ func around(ctx context.Context, cfg kafkanode.Config, name string, args []strin
 		return err
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
+	// Asked to stop as we are, so that it can clean up.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.Env = append(os.Environ(), "COMPAT_SEEDS="+n.Addr)
 	return errors.Join(attached(cmd), n.Stop())
 }
