@@ -15,16 +15,25 @@ const blockIDsMax = 4096
 // an id's place, and so about how many SQL has to look through for one that a
 // block holds. The number of its leaf takes a key's last bits.
 const (
-	leafIDs  = blockIDsMax >> leafBits
-	leafBits = 4
+	leafIDs  = 256
+	leafBits = 12
 	leafMask = 1<<leafBits - 1
+)
+
+// A block of a higher level is mergedBlocks of the one below. It has an index that
+// says where the keys with a prefix begin, a few of them each, so that a look-up
+// fetches about two lines of memory, however many ids there are.
+const (
+	mergedBlocks   = 4
+	bucketKeysLog  = 3  // log₂ of the keys of a bucket, about
+	bucketKeysMany = 32 // in a bucket of ids made to look alike: bisect, and sort otherwise
 )
 
 // hotIDsMin is what a buffer has room for at first.
 const hotIDsMin = 8
 
-// key is what memory keeps of a hash: its first 60 bits. That two different ids
-// share them costs one narrow probe (10^7 ids: once in 10^11 look-ups); it never
+// key is what memory keeps of a hash: its first 52 bits. That two different ids
+// share them costs one narrow probe (10^7 ids: once in 4·10^8 look-ups); it never
 // costs a verdict, because memory gives none.
 func (h Hash) key() uint64 { return binary.BigEndian.Uint64(h[:8]) &^ leafMask }
 
@@ -36,6 +45,9 @@ type block struct {
 	leaves
 	newest int64    // creation time of the newest, Unix nanoseconds
 	keys   []uint64 // sorted; each with the number of its leaf
+	index  []uint32 // above level 0: by prefix, the first key with it, and their number at the end
+	shift  uint8    // 64 − bits of the prefix
+	level  uint8
 }
 
 // leaves are consecutive runs of offsets: where each begins, and where the last ends.
@@ -53,13 +65,108 @@ func (l *leaves) span(i int) Span {
 
 // bytes is what a block costs, its place in the ring included.
 func (b *block) bytes() int64 {
-	return int64(unsafe.Sizeof(*b)) + 8*int64(cap(b.keys)) + 8*int64(cap(b.starts)) + int64(unsafe.Sizeof(b))
+	return int64(unsafe.Sizeof(*b)) + 8*int64(cap(b.keys)) + 8*int64(cap(b.starts)) + 4*int64(cap(b.index)) +
+		int64(unsafe.Sizeof(b))
 }
 
 // find appends the span of each leaf that holds the key.
 func (b *block) find(k uint64, hits []hit) []hit {
 	for i := lowerBound(b.keys, k); i < len(b.keys) && b.keys[i]&^leafMask == k; i++ {
 		hits = append(hits, hit{k, b.span(int(b.keys[i] & leafMask))})
+	}
+	return hits
+}
+
+// merge makes one block of consecutive ones, which have leafMask+1 leaves at most. Keys are spread evenly, so they are sorted by prefix in one pass.
+func merge(blocks []*block) *block {
+	n, leaves := 0, 0
+	for _, b := range blocks {
+		n, leaves = n+len(b.keys), leaves+len(b.starts)
+	}
+	last := blocks[len(blocks)-1]
+	out := &block{newest: last.newest, level: last.level + 1, keys: make([]uint64, n)}
+	out.to, out.starts = last.to, make([]int64, 0, leaves)
+	prefix := max(1, bits.Len(uint(n))-1-bucketKeysLog)
+	out.shift = uint8(64 - prefix)
+	out.index = make([]uint32, 1<<prefix+1)
+	for _, b := range blocks {
+		for _, k := range b.keys {
+			out.index[k>>out.shift+1]++
+		}
+	}
+	for i := 1; i < len(out.index); i++ {
+		out.index[i] += out.index[i-1]
+	}
+	for _, b := range blocks {
+		first := uint64(len(out.starts))
+		out.starts = append(out.starts, b.starts...)
+		for _, k := range b.keys {
+			at := &out.index[k>>out.shift]
+			out.keys[*at] = k + first
+			*at++
+		}
+	}
+	// Each now stands at its end, which is where the next begins.
+	copy(out.index[1:], out.index)
+	out.index[0] = 0
+	for i := range len(out.index) - 1 {
+		sortKeys(out.keys[out.index[i]:out.index[i+1]])
+	}
+	return out
+}
+
+// sortKeys sorts few keys quickly, and many, of ids made to look alike, well.
+func sortKeys(keys []uint64) {
+	if len(keys) > bucketKeysMany {
+		slices.Sort(keys)
+		return
+	}
+	for i := 1; i < len(keys); i++ {
+		for j := i; j > 0 && keys[j] < keys[j-1]; j-- {
+			keys[j], keys[j-1] = keys[j-1], keys[j]
+		}
+	}
+}
+
+// findAll appends the spans of the leaves that hold one of the keys. It works in strides, places first and keys after, so that many lines of
+// memory are fetched at once.
+func (b *block) findAll(keys []uint64, hits []hit) []hit {
+	if b.index == nil {
+		for _, k := range keys {
+			hits = b.find(k, hits)
+		}
+		return hits
+	}
+	const stride = 16
+	var at, to [stride]uint32
+	var first [stride]uint64
+	for len(keys) > 0 {
+		n := min(stride, len(keys))
+		for i, k := range keys[:n] {
+			p := k >> b.shift
+			at[i], to[i] = b.index[p], b.index[p+1]
+		}
+		for i := range n {
+			if at[i] < to[i] {
+				first[i] = b.keys[at[i]]
+			}
+		}
+		for i, k := range keys[:n] {
+			if at[i] == to[i] || first[i]&^leafMask > k {
+				continue
+			}
+			bucket := b.keys[at[i]:to[i]]
+			j := 0
+			if len(bucket) > bucketKeysMany {
+				j, _ = slices.BinarySearch(bucket, k)
+			}
+			for ; j < len(bucket) && bucket[j]&^leafMask <= k; j++ {
+				if bucket[j]&^leafMask == k {
+					hits = append(hits, hit{k, b.span(int(bucket[j] & leafMask))})
+				}
+			}
+		}
+		keys = keys[n:]
 	}
 	return hits
 }
@@ -123,10 +230,10 @@ func (h *hot) add(k uint64, offset, created int64) {
 func (h *hot) find(keys []uint64, hits []hit) []hit {
 	var seen [64]uint64 // one bit per twelve bits of a key
 	for _, k := range keys {
-		seen[k>>10&63] |= 1 << (k >> leafBits & 63)
+		seen[k>>20&63] |= 1 << (k >> leafBits & 63)
 	}
 	for i, k := range h.keys {
-		if seen[k>>10&63]&(1<<(k>>leafBits&63)) == 0 {
+		if seen[k>>20&63]&(1<<(k>>leafBits&63)) == 0 {
 			continue
 		}
 		if _, ok := slices.BinarySearch(keys, k); ok {

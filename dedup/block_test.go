@@ -43,7 +43,7 @@ func TestBlockFindsWhatItHoldsAndNothingElse(t *testing.T) {
 		}
 		ask := append(keysLike(t, "asked", 200), keys...)
 		for _, k := range keys {
-			ask = append(ask, k-16, k+16)
+			ask = append(ask, k-leafMask-1, k+leafMask+1)
 		}
 		check := func(what string, find func(k uint64) []hit) {
 			for _, k := range append(ask, 0, ^uint64(0)) {
@@ -68,6 +68,32 @@ func TestBlockFindsWhatItHoldsAndNothingElse(t *testing.T) {
 		check("hot", func(k uint64) []hit { return h.find([]uint64{k}, nil) })
 		b := h.seal()
 		check("sealed", func(k uint64) []hit { return b.find(k, nil) })
+		var parts []*block
+		for off, rest := int64(0), keys; len(rest) > 0; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "part") / leafIDs * leafIDs // whole leaves, as above
+			if n == 0 {
+				n = min(leafIDs, len(rest))
+			}
+			for _, k := range rest[:n] {
+				h.add(k&^leafMask, off, off)
+				off++
+			}
+			parts, rest = append(parts, h.seal()), rest[n:]
+		}
+		all := merge(parts)
+		check("merged", func(k uint64) []hit { return all.findAll([]uint64{k}, nil) })
+		slices.Sort(ask)
+		at := 0
+		for _, got := range all.findAll(ask, nil) { // many at once: in the order asked, each found
+			for ask[at] != got.key {
+				if at++; at == len(ask) {
+					t.Fatalf("%x is found and was not asked for", got.key)
+				}
+			}
+		}
+		if !slices.IsSorted(all.keys) || len(all.keys) != len(keys) || all.to != b.to || all.newest != b.newest || !slices.Equal(all.starts, b.starts) {
+			t.Fatalf("merged: %d keys of %d, leaves at %v, up to %d, newest %d", len(all.keys), len(keys), all.starts, all.to, all.newest)
+		}
 		if !slices.IsSorted(b.keys) || b.starts[0] != 0 || b.to != int64(len(keys)-1) || b.newest != int64(len(keys)-1) {
 			t.Fatalf("from %d to %d, newest %d of %d keys", b.starts[0], b.to, b.newest, len(keys))
 		}
@@ -105,7 +131,7 @@ func TestBlockSizeIsPinned(t *testing.T) {
 	for i := range blockIDsMax {
 		h.add(uint64(i)<<leafBits, int64(i), 0)
 	}
-	if n := h.seal().bytes(); n != 4096*8+16*8+64+8 {
+	if n := h.seal().bytes(); n != 4096*8+16*8+96+8 {
 		t.Errorf("a full block is counted as %d bytes", n)
 	}
 }

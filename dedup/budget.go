@@ -185,6 +185,7 @@ func (c *Cache) sweep() {
 		if e.mem.expire(e.mem.bound(now, c.cfg.Slack)) {
 			c.charge(e)
 		}
+		c.wantMerge(e) // also what nobody asks about takes few bytes once they count
 		unused := now.Sub(c.start) - time.Duration(e.used.Load())
 		if unused >= c.cfg.GuardFor && e.mem.width() < c.cfg.KeepMin && !e.reading {
 			c.tooSmall(e, now)

@@ -104,8 +104,8 @@ func (c Config) validate() error {
 			return fmt.Errorf("dedup cache: %s is %d, below 0", name, v)
 		}
 	}
-	if c.FilterIDsMax < groupIDs {
-		return fmt.Errorf("dedup cache: FilterIDsMax is %d, below %d", c.FilterIDsMax, groupIDs)
+	if c.FilterIDsMax < filterIDsMin {
+		return fmt.Errorf("dedup cache: FilterIDsMax is %d, below %d", c.FilterIDsMax, filterIDsMin)
 	}
 	return nil
 }

@@ -14,9 +14,9 @@
 //	batch.go      Firsts, SegmentFirsts
 //	cache.go      Cache, Config, Ask, Committed; its goroutines and locks
 //	entry.go      memory: one partition's ids, the gap rule, expiry, the proof
-//	block.go      4096 ids, sorted; the hot buffer
+//	block.go      ids, sorted and indexed; the hot buffer
 //	filter.go     many ids at a few bytes each
-//	merge.go      blocks become filters, in the background
+//	merge.go      blocks become larger ones, and filters, in the background
 //	source.go     Source: how a window is read back
 //	reading.go    births and catching up
 //	admission.go  who gets an entry

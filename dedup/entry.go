@@ -11,8 +11,7 @@ import (
 // clock. Oldest first, its ids lie in
 //
 //	filters   large runs of ids, a few bytes each      (filter.go)
-//	groups    sixteen or so blocks under a small filter (merge.go)
-//	blocks    sorted, immutable                         (block.go)
+//	blocks    sorted, immutable, larger the older       (block.go)
 //	hot       in order of arrival
 //
 // # The invariant
@@ -43,13 +42,12 @@ type memory struct {
 	window         int64 // nanoseconds
 
 	filters []*filter
-	groups  []*group
 	blocks  []*block
 	hot     hot
 	planes  uint8 // of filters, fewer under pressure
 
 	ids  int64 // kept
-	size int64 // bytes of filters, groups and blocks
+	size int64 // bytes of filters and blocks
 
 	// The database's clock was at least clock when ours showed at.
 	clock int64
@@ -138,17 +136,12 @@ func (m *memory) expire(bound int64) bool {
 		m.forget(f.to, f.ids, f.bytes())
 		m.filters = dropFirst(m.filters)
 	}
-	for len(m.filters) == 0 && len(m.groups) > 0 && m.groups[0].newest() < bound {
-		g := m.groups[0]
-		m.forget(g.end(), g.filter.ids, g.bytes())
-		m.groups = dropFirst(m.groups)
-	}
-	for len(m.filters)+len(m.groups) == 0 && len(m.blocks) > 0 && m.blocks[0].newest < bound {
+	for len(m.filters) == 0 && len(m.blocks) > 0 && m.blocks[0].newest < bound {
 		b := m.blocks[0]
 		m.forget(b.to, int64(len(b.keys)), b.bytes())
 		m.blocks = dropFirst(m.blocks)
 	}
-	if len(m.filters)+len(m.groups)+len(m.blocks) == 0 && len(m.hot.keys) > 0 && m.hot.newest < bound {
+	if len(m.filters)+len(m.blocks) == 0 && len(m.hot.keys) > 0 && m.hot.newest < bound {
 		m.forget(m.hot.to, int64(len(m.hot.keys)), 0)
 		m.hot = hot{}
 	}
@@ -239,13 +232,8 @@ func (m *memory) find(keys []uint64) (spans []Span, held []uint64) {
 	for _, f := range m.filters {
 		hits = f.find(keys, hits)
 	}
-	for _, g := range m.groups {
-		hits = g.find(keys, hits)
-	}
 	for _, b := range m.blocks {
-		for _, k := range keys {
-			hits = b.find(k, hits)
-		}
+		hits = b.findAll(keys, hits)
 	}
 	hits = m.hot.find(keys, hits)
 	if len(hits) == 0 {

@@ -202,10 +202,7 @@ func TestMergedMemoryMissesNothing(t *testing.T) {
 		var all []stored
 		now, bound, target := int64(0), int64(0), int64(rapid.SampledFrom([]int{1, 500, 5000}).Draw(t, "target"))
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)) // of what is asked for
-		alone := rapid.Bool().Draw(t, "alone")
-		if alone {
-			target = 4096 * 20
-		}
+		dense, blockIDs := rapid.Bool().Draw(t, "dense"), rapid.SampledFrom([]int64{100, 2000, 1 << 20}).Draw(t, "ids of a block")
 		var b builder
 		n := 0
 		t.Repeat(map[string]func(*rapid.T){
@@ -231,13 +228,19 @@ func TestMergedMemoryMissesNothing(t *testing.T) {
 			},
 			"merge": func(*rapid.T) {
 				for {
-					p, ok := m.next(target, alone)
+					p, ok := m.next(target, dense, blockIDs)
 					if !ok {
 						return
 					}
-					f, err := b.build(t.Context(), p.blocks, p.planes)
-					if err != nil {
-						t.Fatal(err)
+					var r merged
+					if p.filter {
+						f, err := b.build(t.Context(), p.blocks, p.planes)
+						if err != nil {
+							t.Fatal(err)
+						}
+						r.filter = f
+					} else {
+						r.block = merge(p.blocks)
 					}
 					if rapid.Bool().Draw(t, "meanwhile") {
 						bound = max(bound, rapid.Int64Range(0, now+1).Draw(t, "bound"))
@@ -246,7 +249,7 @@ func TestMergedMemoryMissesNothing(t *testing.T) {
 					if rapid.Bool().Draw(t, "thin") {
 						m.thin(1 << 40)
 					}
-					m.install(p, f)
+					m.install(p, r)
 				}
 			},
 			"expire": func(*rapid.T) {
@@ -278,13 +281,6 @@ func TestMergedMemoryMissesNothing(t *testing.T) {
 					size, ids = size+f.bytes(), ids+f.ids
 					for i := range f.starts {
 						order(f.span(i))
-					}
-				}
-				for _, g := range m.groups {
-					size += g.bytes()
-					for _, b := range g.blocks {
-						ids += int64(len(b.keys))
-						order(Span{b.starts[0], b.to})
 					}
 				}
 				for _, b := range m.blocks {

@@ -56,14 +56,13 @@ type repeat struct {
 }
 
 const (
-	valueBits     = 24
-	mainBits      = 16
-	mixBits       = 8 // of a mix that come first: one key in 256 looks further than main
-	planesMax     = (valueBits - mainBits) / 2
-	blocksMax     = 1024
-	bucketKeysLog = 3 // log₂ of the keys that are sorted together, about
-	shardIDsMax   = 1 << 18
-	triesMax      = 40
+	valueBits   = 24
+	mainBits    = 16
+	mixBits     = 8 // of a mix that come first: one key in 256 looks further than main
+	planesMax   = (valueBits - mainBits) / 2
+	leavesMax   = 1 << 14
+	shardIDsMax = 1 << 18
+	triesMax    = 40
 	// Segments are short so that a key's four cells lie within two pages or three.
 	segmentLogMin, segmentLogMax = 4, 10
 	growEvery                    = 4 // failed tries after which a shard is made larger
@@ -318,10 +317,10 @@ func (b *builder) collect(f *filter, blocks []*block, at []int, prefix uint64) {
 	b.pairs = b.pairs[:kept]
 }
 
-// sortPairs sorts few pairs quickly, and many, of ids made to look alike, well.
+// sortPairs is sortKeys for pairs.
 func sortPairs(p []entryOf) {
 	less := func(x, y entryOf) bool { return x.key < y.key || x.key == y.key && x.leaf < y.leaf }
-	if len(p) <= 64 {
+	if len(p) <= bucketKeysMany {
 		for i := 1; i < len(p); i++ {
 			for j := i; j > 0 && less(p[j], p[j-1]); j-- {
 				p[j], p[j-1] = p[j-1], p[j]

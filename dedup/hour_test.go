@@ -38,7 +38,7 @@ func BenchmarkHour(b *testing.B) {
 						b.Fatalf("the entry is gone after %d ids: %+v", sent, s)
 					}
 					e.mu.Lock()
-					settled = !e.merging || len(e.mem.blocks) < 2*groupBlocks
+					settled = !e.merging || len(e.mem.blocks) < 32
 					e.mu.Unlock()
 					runtime.Gosched()
 				}
@@ -49,7 +49,7 @@ func BenchmarkHour(b *testing.B) {
 
 			m := br.c.lookup(0).mem
 			b.Logf("%+v", s)
-			b.Logf("%d filters, %d groups, %d blocks, %d planes", len(m.filters), len(m.groups), len(m.blocks), m.planes)
+			b.Logf("%d filters, %d blocks, %d planes", len(m.filters), len(m.blocks), m.planes)
 			const each = 100
 			spans, wide, asks := 0, int64(0), 0
 			for b.Loop() { // one push of 100 new ids

@@ -1,175 +1,160 @@
 package dedup
 
 import (
-	"cmp"
 	"context"
 	"slices"
-	"unsafe"
 )
 
-// Merging. A block of 4096 ids costs 8 bytes per id, and a look into each of very
-// many would take long, so blocks are put under filters in two steps:
+// Merging. A look into each of very many blocks of 4096 ids would take long, so
+// they are put together:
 //
-//	blocks ─16─► group: a small filter, and the blocks kept for the next step
-//	groups ────► filter: a sixteenth of the partition's ids, the blocks let go
+//	4 blocks of a level ──► one of the next: sorted, indexed, exact; 8 bytes per id
+//	the oldest blocks ────► filter: 2 to 4 bytes per id, and finds some in vain
 //
-// A partition with less than a million ids takes the second step at once. So a
-// look-up touches some tens of filters, and what expires last with a large
-// filter is a sixteenth of the whole.
+// Filters are made only where bytes count (a quarter of the budget is used) or
+// look-ups would touch too many blocks. A filter or a block covers a part of
+// the partition's ids, so that what expires last with it is a part of the whole.
 const (
-	groupBlocks = 16
-	groupIDs    = groupBlocks * blockIDsMax
+	filterIDsMin = 16 * blockIDsMax
 	// A filter grows to this part of a partition: while memory is plenty to a
-	// larger one, because a look-up asks every filter, and blocks wait for theirs at
-	// three times its size.
+	// larger one, because a look-up asks every filter.
 	filtersPerAll   = 16
 	filtersPerAllIf = 4 // while the budget is used to a quarter at most
-	mergesQueued    = 1024
+	// A block does to half of the partition, and never beyond this.
+	mergedIDsMax = 1 << 20
+	// plentyBlocks is how many blocks a partition keeps while memory is plenty.
+	// Each costs a look-up about what a filter does.
+	plentyBlocks = 24
+	mergesQueued = 1024
 )
 
-// group is a run of blocks under a filter that says which of them to look into.
-type group struct {
-	filter *filter
-	blocks []*block
-}
-
-func (g *group) bytes() int64 {
-	n := int64(unsafe.Sizeof(*g)) + int64(unsafe.Sizeof(g)) + 8*int64(cap(g.blocks)) + g.filter.bytes()
-	for _, b := range g.blocks {
-		n += b.bytes()
-	}
-	return n
-}
-
-func (g *group) newest() int64 { return g.filter.newest }
-
-// end is the last offset of an id.
-func (g *group) end() int64 { return g.blocks[len(g.blocks)-1].to }
-
-// find is exact but for keys: what the filter names is looked up.
-func (g *group) find(keys []uint64, hits []hit) []hit {
-	for _, k := range keys {
-		from, to, ok := g.filter.leaf(k)
-		if !ok {
-			continue
-		}
-		first, last := g.filter.starts[from], g.filter.starts[to]
-		i, _ := slices.BinarySearchFunc(g.blocks, first, func(b *block, at int64) int { return cmp.Compare(b.to, at) })
-		for ; i < len(g.blocks) && g.blocks[i].starts[0] <= last; i++ {
-			hits = g.blocks[i].find(k, hits)
-		}
-		hits = g.filter.findRepeats(k, hits)
-	}
-	return hits
-}
-
-// plan is what to merge next: blocks that lie at the front of a memory's
-// blocks or, groups, of its groups.
+// plan is what to merge next: consecutive blocks of a memory, the oldest of
+// them for a filter.
 type plan struct {
 	blocks []*block
-	groups int  // the blocks are those of so many groups; 0: not yet in groups
-	keep   bool // make a group of them
+	filter bool
 	ids    int64
 	planes int
 }
 
+// merged is what became of a plan's blocks.
+type merged struct {
+	filter *filter
+	block  *block
+}
+
+// dense says that bytes count: what can be under filters should be.
+func (c *Cache) dense() bool { return c.bytes.Load() > c.cfg.BytesMax/4 }
+
 // target is how many ids the next filter of a memory should cover.
 func (m *memory) target(filters int64, filterIDsMax int) int64 {
-	target := int64(groupIDs)
+	target := int64(filterIDsMin)
 	for 2*target <= min(m.ids/filters, int64(filterIDsMax)) {
 		target *= 2
 	}
 	return target
 }
 
-func (c *Cache) target(m *memory) int64 {
-	filters := int64(filtersPerAll)
-	if c.bytes.Load() <= c.cfg.BytesMax/4 {
-		filters = filtersPerAllIf
+// plan is the next merge of a memory, if there is one to make.
+func (c *Cache) plan(m *memory) (plan, bool) {
+	if c.dense() {
+		return m.next(m.target(filtersPerAll, c.cfg.FilterIDsMax), true, filterIDsMin)
 	}
-	return m.target(filters, c.cfg.FilterIDsMax)
+	return m.next(m.target(filtersPerAllIf, c.cfg.FilterIDsMax), false, max(filterIDsMin, min(m.ids/2, mergedIDsMax)))
 }
 
-// next plans a merge, or returns false. alone: nobody looks the memory up yet,
-// so the step over groups is left out.
-func (m *memory) next(target int64, alone bool) (plan, bool) {
-	p := plan{planes: int(m.planes)}
-	groupsIDs, blocks := int64(0), 0
-	for _, g := range m.groups {
-		groupsIDs += g.filter.ids
-		blocks += len(g.blocks)
-	}
-	var ready int64 // ids in the blocks of the next group
-	for _, b := range m.blocks[:min(groupBlocks, len(m.blocks))] {
-		ready += int64(len(b.keys))
-	}
-	switch full := len(m.blocks) >= groupBlocks; {
-	case groupsIDs >= target || blocks > blocksMax-groupBlocks || blocks > 0 && full && ready >= target:
-		p.groups = len(m.groups)
-		for _, g := range m.groups {
-			p.blocks = append(p.blocks, g.blocks...)
+// next plans a merge: a filter over target ids first where bytes count, else
+// blocks of blockIDs at most first.
+func (m *memory) next(target int64, dense bool, blockIDs int64) (plan, bool) {
+	if dense {
+		if p, ok := m.nextFilter(target); ok {
+			return p, true
 		}
-	case !full:
-		return p, false
-	case !alone:
-		p.blocks = slices.Clone(m.blocks[:groupBlocks]) // expiry lets go of the originals
-		p.keep = ready < target
-		if p.keep {
-			p.planes = 0 // the blocks are asked anyway
-		}
-	case int64(len(m.blocks))*blockIDsMax >= target || len(m.blocks) >= blocksMax:
-		p.blocks = slices.Clone(m.blocks[:min(len(m.blocks), blocksMax)])
-	default:
-		return p, false
 	}
-	for _, b := range p.blocks {
-		p.ids += int64(len(b.keys))
+	if p, ok := m.nextBlock(blockIDs); ok {
+		return p, true
 	}
-	return p, true
+	if len(m.blocks) > plentyBlocks {
+		return m.nextFilter(target)
+	}
+	return plan{}, false
 }
 
-// install puts a filter in the place of what it was built from, as far as
-// that has not expired meanwhile. What has makes the filter know more than it must.
-func (m *memory) install(p plan, f *filter) {
-	f.thin(int(m.planes))
-	before, last := int64(0), p.blocks[len(p.blocks)-1].to
-	if p.groups > 0 {
-		n := 0
-		for n < len(m.groups) && n < p.groups && m.groups[n].end() <= last {
-			m.size -= m.groups[n].bytes()
-			before += m.groups[n].filter.ids
-			n++
+// nextFilter takes the oldest blocks, of target ids or somewhat more.
+func (m *memory) nextFilter(target int64) (plan, bool) {
+	ids, leaves := int64(0), 0
+	for i, b := range m.blocks {
+		ids, leaves = ids+int64(len(b.keys)), leaves+len(b.starts)
+		if ids >= target || leaves > leavesMax-leafMask-1 {
+			return plan{blocks: slices.Clone(m.blocks[:i+1]), filter: true, ids: ids, planes: int(m.planes)}, true
 		}
-		if n == 0 {
-			return
-		}
-		m.groups = slices.Clone(m.groups[n:])
-	} else {
-		n := 0
-		for n < len(m.blocks) && n < len(p.blocks) && m.blocks[n].to <= last {
-			m.size -= m.blocks[n].bytes()
-			before += int64(len(m.blocks[n].keys))
-			n++
-		}
-		if n == 0 {
-			return
-		}
-		m.blocks = slices.Clone(m.blocks[n:])
 	}
-	m.ids += f.ids - before
-	if p.keep {
-		g := &group{filter: f, blocks: p.blocks}
-		m.groups = append(m.groups, g)
-		m.size += g.bytes()
+	return plan{}, false
+}
+
+// nextBlock takes the oldest blocks of the lowest level that has enough side by
+// side. Newer ones first would leave some behind that never have neighbours again.
+func (m *memory) nextBlock(blockIDs int64) (p plan, ok bool) {
+	for end := mergedBlocks; end <= len(m.blocks); end++ {
+		run := m.blocks[end-mergedBlocks : end]
+		if ok && run[0].level >= p.blocks[0].level {
+			continue
+		}
+		ids, leaves, same := int64(0), 0, true
+		for _, b := range run {
+			ids, leaves, same = ids+int64(len(b.keys)), leaves+len(b.starts), same && b.level == run[0].level
+		}
+		if same && ids <= blockIDs && leaves <= leafMask+1 {
+			p, ok = plan{blocks: slices.Clone(run), ids: ids}, true // expiry lets go of the originals
+		}
+	}
+	return p, ok
+}
+
+// bytes is what a merge costs while it is made, its result included.
+func (p *plan) bytes() int64 {
+	if p.filter {
+		return scratchBytes(p.ids) + filterBytes(p.ids, p.planes)
+	}
+	return (8 + 4) * p.ids
+}
+
+// install puts what was made of a plan in the place of its blocks, as far as
+// these have not expired meanwhile. What has makes the result know more than it must.
+func (m *memory) install(p plan, r merged) {
+	first, last := p.blocks[0].starts[0], p.blocks[len(p.blocks)-1].to
+	from := slices.IndexFunc(m.blocks, func(b *block) bool { return b.starts[0] >= first })
+	if from < 0 || m.blocks[from].to > last {
 		return
 	}
-	m.filters = append(m.filters, f)
-	m.size += f.bytes()
+	to := from
+	for to < len(m.blocks) && m.blocks[to].to <= last {
+		m.size -= m.blocks[to].bytes()
+		m.ids -= int64(len(m.blocks[to].keys))
+		to++
+	}
+	if p.filter {
+		m.blocks = slices.Clone(m.blocks[to:])
+		r.filter.thin(int(m.planes))
+		m.filters = append(m.filters, r.filter)
+		m.size += r.filter.bytes()
+		m.ids += r.filter.ids
+		return
+	}
+	m.blocks = slices.Concat(m.blocks[:from], []*block{r.block}, m.blocks[to:])
+	m.size += r.block.bytes()
+	m.ids += int64(len(r.block.keys))
+}
+
+// mergeDue says that there is something to merge.
+func (c *Cache) mergeDue(m *memory) bool {
+	_, ok := c.plan(m)
+	return ok
 }
 
 // wantMerge has an entry's blocks merged, if there are enough. Under e.mu.
 func (c *Cache) wantMerge(e *entry) {
-	if e.merging || len(e.mem.blocks) < groupBlocks {
+	if e.merging || !c.mergeDue(e.mem) {
 		return
 	}
 	select {
@@ -197,7 +182,7 @@ func (c *Cache) runMerger(ctx context.Context) {
 	}
 }
 
-// mergeOne makes one filter of an entry's blocks, outside its lock. It reports
+// mergeOne makes one merge of an entry's blocks, outside its lock. It reports
 // false when there is nothing to do, or no room for doing it.
 func (c *Cache) mergeOne(ctx context.Context, b *builder, e *entry) bool {
 	e.mu.Lock()
@@ -206,13 +191,13 @@ func (c *Cache) mergeOne(ctx context.Context, b *builder, e *entry) bool {
 		e.mu.Unlock()
 		return false
 	}
-	p, ok := m.next(c.target(m), false)
+	p, ok := c.plan(m)
 	e.mu.Unlock()
 	if !ok {
 		return false
 	}
-	f := c.build(ctx, b, p)
-	if f == nil {
+	r, ok := c.make(ctx, b, p)
+	if !ok {
 		return false
 	}
 	e.mu.Lock()
@@ -220,43 +205,46 @@ func (c *Cache) mergeOne(ctx context.Context, b *builder, e *entry) bool {
 	if e.dead || e.mem != m {
 		return false
 	}
-	m.install(p, f)
+	m.install(p, r)
 	c.charge(e)
 	return true
 }
 
-// build makes a planned filter, its scratch charged meanwhile, or returns nil:
-// then the blocks stay as they are, which is only larger.
-func (c *Cache) build(ctx context.Context, b *builder, p plan) *filter {
-	n := scratchBytes(p.ids) + filterBytes(p.ids, p.planes)
+// make merges what is planned, the memory it takes charged meanwhile, or
+// reports false: then the blocks stay as they are, which is only larger or slower.
+func (c *Cache) make(ctx context.Context, b *builder, p plan) (merged, bool) {
+	n := p.bytes()
 	c.bytes.Add(n)
 	defer c.bytes.Add(-n)
 	if c.bytes.Load() > c.cfg.BytesMax && !c.makeRoom(c.cfg.BytesMax, c.cfg.GuardFor, c.cfg.Now()) {
-		return nil
+		return merged{}, false
+	}
+	c.stats.merges.Add(1)
+	if !p.filter {
+		return merged{block: merge(p.blocks)}, true
 	}
 	f, err := b.build(ctx, p.blocks, p.planes)
 	if err != nil {
 		if ctx.Err() == nil {
 			c.cfg.Log.Error("dedup cache: no filter, the blocks stay", "ids", p.ids, "error", err)
 		}
-		return nil
+		return merged{}, false
 	}
-	c.stats.merges.Add(1)
-	return f
+	return merged{filter: f}, true
 }
 
 // mergeAlone merges what is being read and not yet looked up.
 func (c *Cache) mergeAlone(ctx context.Context, b *builder, m *memory) {
-	for len(m.blocks) >= groupBlocks {
-		p, ok := m.next(c.target(m), true)
+	for {
+		p, ok := c.plan(m)
 		if !ok {
 			return
 		}
-		f := c.build(ctx, b, p)
-		if f == nil {
+		r, ok := c.make(ctx, b, p)
+		if !ok {
 			return
 		}
-		m.install(p, f)
+		m.install(p, r)
 	}
 }
 

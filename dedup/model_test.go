@@ -94,7 +94,7 @@ func history(t *rapid.T) {
 		"push until blocks merge": func(*rapid.T) {
 			p := part.Draw(t, "p")
 			tell(p)
-			for i := range groupBlocks + rapid.IntRange(0, 20).Draw(t, "n") {
+			for i := range rapid.IntRange(mergedBlocks, 36).Draw(t, "n") {
 				h := ids(i*50, i*50+blockIDsMin)
 				told[p] = append(told[p], l.append(p, int64(len(h)), h), l.append(p, blockSpanMax, nil))
 				tell(p)
