@@ -1,6 +1,7 @@
 package queen
 
 import (
+	"container/heap"
 	"container/list"
 	"fmt"
 	"sync"
@@ -67,10 +68,10 @@ type popSet struct {
 
 	looking chan struct{} // holds one: whoever looks on its behalf
 
-	hot     []*partition // first in, first out
-	isHot   map[int64]bool
-	kept    map[int64]keptBack
-	soonest time.Time // of kept; zero: none
+	hot   []*partition // first in, first out
+	isHot map[int64]bool
+	kept  map[int64]keptBack
+	ends  keptEnds // of kept
 
 	waiting list.List // of *popWaiter, first come first served
 	users   int       // pops inside
@@ -235,16 +236,12 @@ func (h *hotlist) keep(s *popSet, p *partition, d time.Duration) {
 	if h.sets[s.key] != s {
 		return // forgotten meanwhile
 	}
-	at := time.Now().Add(d)
-	s.kept[p.id] = keptBack{p: p, at: at}
+	s.keepUntil(p, time.Now().Add(d))
 	k := heldKey{s.key.group, p.id}
 	if h.held[k] == nil {
 		h.held[k] = map[*popSet]struct{}{}
 	}
 	h.held[k][s] = struct{}{}
-	if s.soonest.IsZero() || at.Before(s.soonest) {
-		s.soonest = at
-	}
 }
 
 // release forgets that a partition is kept back. Called with mu held.
@@ -257,19 +254,54 @@ func (h *hotlist) release(s *popSet, id int64) {
 	}
 }
 
-// ripen makes hot what is kept back no longer. Called with mu held.
-func (h *hotlist) ripen(s *popSet, now time.Time) {
-	if s.soonest.IsZero() || s.soonest.After(now) {
-		return
-	}
-	s.soonest = time.Time{}
-	for _, k := range s.kept {
-		if !k.at.After(now) {
+// ripen makes hot what is kept back no longer, and says how many ends it looked at,
+// which are those that have come. Called with mu held.
+func (h *hotlist) ripen(s *popSet, now time.Time) (looked int) {
+	for len(s.ends) > 0 && !s.ends[0].at.After(now) {
+		end := heap.Pop(&s.ends).(keptEnd)
+		looked++
+		if k, ok := s.kept[end.id]; ok && k.at.Equal(end.at) { // else it was given back, or kept anew
 			h.heat(s, k.p)
-		} else if s.soonest.IsZero() || k.at.Before(s.soonest) {
-			s.soonest = k.at
 		}
 	}
+	return looked
+}
+
+// keepUntil notes that a partition is kept back, and when that ends.
+func (s *popSet) keepUntil(p *partition, at time.Time) {
+	s.kept[p.id] = keptBack{p: p, at: at}
+	heap.Push(&s.ends, keptEnd{at, p.id})
+	if len(s.ends) > 2*len(s.kept)+keptEndsMin {
+		s.ends = s.ends[:0]
+		for id, k := range s.kept {
+			s.ends = append(s.ends, keptEnd{k.at, id})
+		}
+		heap.Init(&s.ends)
+	}
+}
+
+// keptEnds is a heap of when partitions are kept back no longer, the soonest first. Those
+// that were given back before leave it when their time comes, or most of it is such.
+type keptEnds []keptEnd
+
+// keptEndsMin is how many ends may lie there for nothing.
+const keptEndsMin = 100
+
+type keptEnd struct {
+	at time.Time
+	id int64 // of the partition
+}
+
+// Len, Less, Swap, Push and Pop implement heap.Interface.
+func (k keptEnds) Len() int           { return len(k) }
+func (k keptEnds) Less(i, j int) bool { return k[i].at.Before(k[j].at) }
+func (k keptEnds) Swap(i, j int)      { k[i], k[j] = k[j], k[i] }
+func (k *keptEnds) Push(x any)        { *k = append(*k, x.(keptEnd)) }
+func (k *keptEnds) Pop() any {
+	last := len(*k) - 1
+	x := (*k)[last]
+	*k = (*k)[:last]
+	return x
 }
 
 // wrote tells that something was stored in a partition, or a group was moved
@@ -348,11 +380,7 @@ func (h *hotlist) ended(group string, id int64, more bool, delay time.Duration) 
 		case !more && !k.news:
 			h.release(s, id)
 		case delay > 0:
-			at := time.Now().Add(delay)
-			s.kept[id] = keptBack{p: k.p, at: at}
-			if s.soonest.IsZero() || at.Before(s.soonest) {
-				s.soonest = at
-			}
+			s.keepUntil(k.p, time.Now().Add(delay))
 		default:
 			h.heat(s, k.p)
 		}

@@ -1,6 +1,7 @@
 package queen
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -112,6 +113,51 @@ func TestNewsDuringALeaseAreNotForgotten(t *testing.T) {
 		if got := len(h.take(s, 1)) == 1; got != wrote {
 			t.Errorf("written to during the lease %v: on the hotlist after it %v", wrote, got)
 		}
+	}
+}
+
+// What comes due is met without looking at all that is kept back: a queue with a
+// delay keeps every partition that is written to.
+func TestOnlyWhatIsDueRipens(t *testing.T) {
+	t.Parallel()
+	h := newHotlist()
+	s, err := h.enter(popKey{queue: "t", group: "g"}, store.Subscription{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &queue{}
+	q.desc.Store(&Queue{Name: "t"})
+	parts := make([]*partition, 1000)
+	for i := range parts {
+		parts[i] = &partition{id: int64(i), queue: q}
+		h.leased(s, parts[i], time.Hour+time.Duration(i)*time.Minute)
+	}
+	begun := time.Now()
+	h.leased(s, parts[7], 2*time.Minute) // kept anew, for a shorter time
+	h.ended("g", 3, false, 0)            // given back
+	ripe := func(after time.Duration, looks int, want ...int64) {
+		t.Helper()
+		h.mu.Lock()
+		looked := h.ripen(s, begun.Add(after))
+		h.mu.Unlock()
+		var got []int64
+		for _, p := range h.take(s, 10) {
+			got = append(got, p.id)
+		}
+		if !slices.Equal(got, want) || looked != looks {
+			t.Errorf("%v later %v are hot after %d looks, want %v after %d", after, got, looked, want, looks)
+		}
+	}
+	ripe(time.Minute, 0)
+	ripe(3*time.Minute, 1, 7)
+	ripe(time.Hour+2*time.Minute+time.Second, 3, 0, 1, 2)
+	ripe(time.Hour+4*time.Minute+time.Second, 2, 4)
+	for range 5000 { // leases that come and go leave nothing behind
+		h.leased(s, parts[0], time.Hour)
+		h.ended("g", 0, false, 0)
+	}
+	if n, kept := len(s.ends), len(s.kept); n > 2*kept+keptEndsMin {
+		t.Errorf("%d ends are remembered of %d partitions", n, kept)
 	}
 }
 
