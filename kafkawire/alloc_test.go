@@ -112,20 +112,27 @@ func TestSmallProduceAllocatesLittle(t *testing.T) {
 	}
 }
 
-func TestFetchAllocatesLessThanItsRecords(t *testing.T) {
+// holding is an engine whose topic t has one batch with a record of that size.
+func holding(t testing.TB, size int) *fake {
 	f := newFake()
-	q := f.topic("t", 1)
-	records := batch(nil, record{value: strings.Repeat("x", 900<<10)})
-	if _, err := f.Append(t.Context(), []queen.AppendItem{{Partition: queen.PartitionRef{Queue: queen.QueueRef{Name: q.Name}}, Batch: records}})[0].Result(t.Context()); err != nil {
+	f.topic("t", 1)
+	if _, err := f.Append(t.Context(), []queen.AppendItem{{
+		Partition: partitionRef("t", [16]byte{}, 0), Batch: batch(nil, record{value: strings.Repeat("x", size)}),
+	}})[0].Result(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c, in := onConn(t, f)
+	return f
+}
+
+func TestFetchAllocatesLessThanItsRecords(t *testing.T) {
+	const size = 900 << 10
+	c, in := onConn(t, holding(t, size))
 	frame := kmsg.NewRequestFormatter().AppendRequest(nil, fetchRequest(11, "t", 0, 0), 1)
 	n := bytesAllocated(32, func() {
 		in.Reset(frame)
 		exchange(t, c)
 	})
-	if perByte := n / float64(len(records)); perByte > allocatedPerByteMax {
+	if perByte := n / size; perByte > allocatedPerByteMax {
 		t.Errorf("Fetch allocates %.2f bytes for each it sends", perByte)
 	}
 }

@@ -24,16 +24,32 @@ func newRoom(size int64) *room {
 	return &room{small: newBudget(size / 5), large: newBudget(size - size/5)}
 }
 
+// part is where a piece of n bytes is taken from, and what s holds of it.
+func (r *room) part(s *share, n int64) (part *budget, held *int64) {
+	if n > largePiece {
+		return r.large, &s.large
+	}
+	return r.small, &s.small
+}
+
 // take adds n bytes to what s holds, or waits for them, or for ctx. A frame with
 // all of a part has enough of it.
 func (r *room) take(ctx context.Context, s *share, n int64) error {
-	part, held := r.small, &s.small
-	if n > largePiece {
-		part, held = r.large, &s.large
-	}
+	part, held := r.part(s, n)
 	took, err := part.take(ctx, min(n, part.size-*held))
 	*held += took
 	return err
+}
+
+// tryTake is take where there is nothing to wait for.
+func (r *room) tryTake(s *share, n int64) bool {
+	part, held := r.part(s, n)
+	n = min(n, part.size-*held)
+	if !part.tryTake(n) {
+		return false
+	}
+	*held += n
+	return true
 }
 
 // keep gives back what s holds above n bytes.
@@ -66,14 +82,13 @@ func newBudget(size int64) *budget { return &budget{size: size, free: size} }
 // as all of it. It returns what must be given back.
 func (b *budget) take(ctx context.Context, n int64) (int64, error) {
 	n = min(n, b.size)
-	b.mu.Lock()
-	if b.queue.Len() == 0 && b.free >= n {
-		b.free -= n
-		b.mu.Unlock()
+	if b.tryTake(n) {
 		return n, nil
 	}
 	t := &taker{n: n, ready: make(chan struct{})}
+	b.mu.Lock()
 	e := b.queue.PushBack(t)
+	b.grant() // room that came meanwhile
 	b.mu.Unlock()
 
 	select {
@@ -91,6 +106,17 @@ func (b *budget) take(ctx context.Context, n int64) (int64, error) {
 	b.queue.Remove(e)
 	b.grant() // it may have been the one in the way
 	return 0, context.Cause(ctx)
+}
+
+// tryTake takes n bytes if they are there and nobody came before.
+func (b *budget) tryTake(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.queue.Len() > 0 || b.free < n {
+		return false
+	}
+	b.free -= n
+	return true
 }
 
 // give returns n bytes.

@@ -271,6 +271,9 @@ var errNoRoom = errors.New("no room for a frame: InFlightBytesMax reached")
 
 // take waits for room for n more bytes.
 func (c *conn) take(held *share, n int64) error {
+	if c.srv.room.tryTake(held, n) {
+		return nil
+	}
 	ctx, stop := context.WithTimeoutCause(c.ctx, c.srv.cfg.InFlightWait, errNoRoom)
 	defer stop()
 	err := c.srv.room.take(ctx, held, n)
