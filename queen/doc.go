@@ -16,6 +16,7 @@
 //	writer.go   joins the partition's open segment; a flusher takes up to 16 partitions
 //	            into one call of store.Append and repeats it until its outcome is known
 //	tail.go     keeps the committed segment for readers at the end of the log
+//	spill.go    keeps it in a file when it leaves memory
 //	waiters.go  wakes who waits for it
 //	reader.go   gives whole batches, from memory where they are, else from the database
 //	retention.go  forgets, in bounded steps
@@ -48,7 +49,7 @@
 //	append.go push.go writer.go flight.go settle.go budget.go runs.go   writing
 //	batch.go record.go native.go compression.go recompression.go record_rules.go  record batches
 //	segment.go id.go producer.go                 the stored format, message ids, the sequence rule
-//	reader.go read.go tail.go waiters.go watch.go  reading
+//	reader.go read.go tail.go spill.go waiters.go watch.go  reading
 //	offsets.go     offsets by time and epoch, committed positions
 //	changes.go     which partitions were written to
 //	groups.go lag.go  listing, moving and deleting groups; what they owe

@@ -44,7 +44,11 @@ type Config struct {
 
 	DecompressedBytesMax int // of one record batch; default 64 MiB
 	TailBytesMax         int64
-	ReadBytesMax         int // of one reply; default 64 MiB
+	// SpillDir is where files are kept of what leaves the tail, without a name and gone
+	// with the process; empty: nowhere. SpillBytesMax bounds them; default 1 GiB.
+	SpillDir      string
+	SpillBytesMax int64
+	ReadBytesMax  int // of one reply; default 64 MiB
 
 	WaitersMax           int           // readers waiting, counted once per partition; default 1,000,000; then reads are refused
 	CatalogPartitionsMax int           // cached; default 200,000
@@ -95,6 +99,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.TailBytesMax == 0 {
 		c.TailBytesMax = 64 << 20
+	}
+	if c.SpillBytesMax == 0 {
+		c.SpillBytesMax = 1 << 30
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -168,6 +175,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		timerSet: make(chan struct{}, 1),
 		watches:  &watchSet{m: map[*partition]struct{}{}},
 	}
+	e.tail.spill = newSpill(cfg.SpillDir, cfg.SpillBytesMax, cfg.Log)
 	e.ctx, e.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	e.writer = &writer{
 		db: cfg.DB, cfg: cfg, log: cfg.Log, catalog: e.catalog, tail: e.tail, waiters: e.waiters, hotlist: e.hotlist,
@@ -192,6 +200,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	for range cfg.Flushers {
 		e.wg.Go(func() { e.writer.run(e.ctx) })
 	}
+	e.wg.Go(func() { e.tail.spill.run(e.ctx.Done()) })
 	e.wg.Go(func() { e.brokers.run(e.ctx) })
 	e.wg.Go(func() { e.catalog.run(e.ctx, cfg.CatalogEvery, cfg.CallTimeout, e.failed("refresh catalog")) })
 	e.wg.Go(func() { e.poll(e.ctx) })

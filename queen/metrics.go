@@ -18,6 +18,7 @@ type metrics struct {
 	rollbacks     *prometheus.CounterVec
 	timersFired   prometheus.Counter
 	tailReads     prometheus.Counter
+	spillReads    prometheus.Counter
 	storeReads    prometheus.Counter
 	compactions   prometheus.Counter
 	compacted     prometheus.Counter
@@ -52,6 +53,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		timersFired: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "queen_timers_fired_total", Help: "Timers that became messages at this broker.",
 		}),
+		spillReads: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "queen_spill_reads_total", Help: "Partition reads answered from files of what left memory.",
+		}),
 		tailReads: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "queen_tail_reads_total", Help: "Partition reads answered from memory.",
 		}),
@@ -67,7 +71,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	if r != nil {
 		r.MustRegister(m.stored, m.duplicates, m.folded, m.flushFailures, m.flushSeconds, m.flushSegments,
-			m.tailReads, m.storeReads, m.compactions, m.compacted, m.transactions, m.rollbacks, m.timersFired)
+			m.tailReads, m.spillReads, m.storeReads, m.compactions, m.compacted, m.transactions, m.rollbacks, m.timersFired)
 	}
 	return m
 }

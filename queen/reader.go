@@ -187,6 +187,10 @@ func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n i
 				e.metrics.tailReads.Inc()
 				continue
 			}
+			if segs := e.spilled(s, epoch, limit); len(segs) > 0 {
+				n += s.give(segs, limit, n == 0)
+				continue
+			}
 		case here && s.item.Offset == m.next && e.watched(s.p):
 			s.answer = e.empty(s.p)
 			continue
@@ -211,6 +215,23 @@ func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n i
 		bad = bad || s.answer.Err != nil
 	}
 	return n, bad, nil
+}
+
+// spilled is what was kept of a partition when it left the tail, as the tail would give it.
+func (e *Engine) spilled(s *readState, epoch int32, limit int) []*segment {
+	segs, rows, err := e.tail.spill.segments(s.p.id, epoch, s.item.Offset, limit)
+	if err != nil {
+		e.log.Warn("asking the database instead", "error", err)
+	}
+	if len(segs) == 0 {
+		return nil
+	}
+	s.answer = e.empty(s.p)
+	if s.lend {
+		s.answer.lent = &lentMemory{rows: rows}
+	}
+	e.metrics.spillReads.Inc()
+	return segs
 }
 
 // empty is the answer where nothing is given, with the marks remembered.

@@ -246,6 +246,15 @@ func loadSegment(base, end int64, epoch int32, createdAt time.Time, header, data
 	return s, nil
 }
 
+// header is the header the segment was loaded with.
+func (s *segment) header() segmentHeader {
+	h := segmentHeader{IDHeader: s.idHeader, Runs: s.runs, Marks: make([]batchMark, len(s.batches))}
+	for i := range s.batches {
+		h.Marks[i] = s.batches[i].mark
+	}
+	return h
+}
+
 // What a segment costs in memory beside its data; a test compares with unsafe.Sizeof.
 const (
 	segmentOverhead      = 120

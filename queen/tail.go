@@ -20,6 +20,7 @@ type tail struct {
 	bytesMax int64
 	shards   [tailShards]tailShard
 	order    tailOrder
+	spill    *spill // takes what is evicted
 }
 
 const tailShards = 32 // a power of two
@@ -50,7 +51,7 @@ type tailOrder struct {
 }
 
 func newTail(bytesMax int64) *tail {
-	t := &tail{bytesMax: bytesMax}
+	t := &tail{bytesMax: bytesMax, spill: newSpill("", 0, nil)}
 	for i := range t.shards {
 		t.shards[i].runs = make(map[int64][]*tailNode)
 	}
@@ -97,6 +98,7 @@ func (t *tail) evict(victim *tailNode) {
 	run := sh.runs[victim.partition]
 	n := 0
 	for n < len(run) && run[n].age <= victim.age {
+		t.spill.offer(run[n].partition, run[n].incarnation, run[n].segment)
 		run[n] = nil
 		n++
 	}
@@ -164,6 +166,7 @@ func (t *tail) forget(partition int64) {
 	defer sh.mu.Unlock()
 	t.order.remove(sh.runs[partition])
 	delete(sh.runs, partition)
+	t.spill.forget(partition)
 }
 
 // forgetAll drops everything: the database has another incarnation.
@@ -175,6 +178,7 @@ func (t *tail) forgetAll() {
 			t.order.remove(run)
 		}
 		clear(sh.runs)
+		t.spill.forgetAll()
 		sh.mu.Unlock()
 	}
 }

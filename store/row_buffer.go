@@ -26,13 +26,13 @@ type rowBuffer struct{ b []byte }
 func (r *rowBuffer) ScanBytes(v []byte) error {
 	r.b = nil
 	if v != nil {
-		r.b = append(newRowBuffer(len(v)), v...)
+		r.b = append(Borrow(len(v)), v...)
 	}
 	return nil
 }
 
-// newRowBuffer is an empty slice with room for n bytes.
-func newRowBuffer(n int) []byte {
+// Borrow is an empty slice with room for n bytes, which may be recycled.
+func Borrow(n int) []byte {
 	if n < rowBufferBytesMin || n > rowBufferBytesMax {
 		return make([]byte, 0, n)
 	}
@@ -51,8 +51,8 @@ func rowBufferClass(n int) (class, size int) {
 	return 4*(step+2-bits.Len(rowBufferBytesMin-1)) + quarters - 4, quarters << step
 }
 
-// Recycle takes back the Data of a SegmentRow that Read returned. Nothing may
-// look at it any more.
+// Recycle takes back the Data of a SegmentRow that Read returned, or what was
+// borrowed. Nothing may look at it any more.
 func Recycle(data []byte) {
 	n := cap(data)
 	if n < rowBufferBytesMin || n > rowBufferBytesMax {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,6 +15,7 @@ import (
 	"queenmq/queen"
 	"queenmq/queen/httpapi"
 	"queenmq/store"
+	"queenmq/store/localpg"
 )
 
 // openEngine opens the room over the ledger. The broker's id is the one asked
@@ -33,11 +36,16 @@ func (b *broker) openEngine(ctx context.Context, db *store.DB, host string, port
 	case before.BrokerID > 0:
 		wanted = before.BrokerID
 	}
+	spillDir, spillBytes, err := b.spill()
+	if err != nil {
+		return nil, err
+	}
 	// Metrics of an engine that does not open are forgotten: it may be tried again.
 	metrics := prometheus.NewRegistry()
 	e, err := queen.Open(ctx, queen.Config{
 		DB: db, Log: b.log, Registry: metrics,
 		DedupCacheOff: !b.flags.DedupCache, DedupCacheBytesMax: int64(b.flags.DedupCacheMB) << 20,
+		SpillDir: spillDir, SpillBytesMax: spillBytes,
 		Broker: queen.BrokerConfig{
 			ID: wanted, Instance: b.instance, Predecessor: before.Instance, Host: host, Port: port, PeerAddr: peer, Version: version,
 		},
@@ -53,6 +61,28 @@ func (b *broker) openEngine(ctx context.Context, db *store.DB, host string, port
 		return e, identity{BrokerID: e.Cluster().Self, Instance: b.instance}.write(dir)
 	}
 	return e, nil
+}
+
+// spillShare is the part of the memory that files of what leaves the tail may be
+// large: below what the kernel lets lie unwritten (a tenth, usually), or they would
+// be written to the disk all the time, beside the database.
+const spillShare = 20
+
+// spill is the folder for these files, and how large they may be in all; an empty
+// one: there is none, or none are wanted.
+func (b *broker) spill() (dir string, bytesMax int64, err error) {
+	if b.identityDir == "" || b.flags.ReadCacheMB == 0 {
+		return "", 0, nil
+	}
+	bytesMax = int64(b.flags.ReadCacheMB) << 20
+	if memory := localpg.MemoryBytes(); memory > 0 {
+		bytesMax = min(bytesMax, memory/spillShare)
+	}
+	dir = filepath.Join(b.identityDir, "read-cache")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", 0, fmt.Errorf("make the folder of the read cache: %w", err)
+	}
+	return dir, bytesMax, nil
 }
 
 // openDoors starts serving on both listeners. Closing goes the other way: first

@@ -40,6 +40,8 @@ type serveCommand struct {
 	DedupCache   bool `env:"QUEEN_DEDUP_CACHE" default:"true" negatable:"" help:"Remember ids in memory, so that deduplication looks through less. Off, every verdict stays the same."`
 	DedupCacheMB int  `env:"QUEEN_DEDUP_CACHE_MB" name:"dedup-cache-mb" default:"512" placeholder:"N" help:"Memory for that, in MiB (${default})."`
 
+	ReadCacheMB int `env:"QUEEN_READ_CACHE_MB" name:"read-cache-mb" default:"1024" placeholder:"N" help:"Disk space in the data folder for the newest records, so that consumers a little behind need no database, in MiB, at most a twentieth of the memory; 0 for none (${default})."`
+
 	DatabaseWait    time.Duration `env:"QUEEN_DATABASE_WAIT" default:"60s" placeholder:"TIME" help:"How long a start waits for a database that cannot be reached or is starting up (${default})."`
 	ShutdownTimeout time.Duration `env:"QUEEN_SHUTDOWN_TIMEOUT" default:"30s" placeholder:"TIME" help:"How long a shutdown may take before it cuts things short (${default})."`
 }
@@ -62,6 +64,8 @@ func (c *serveCommand) Validate() error {
 		return fmt.Errorf("--offsets-retention is %s, must be at least 1s", c.OffsetsRetention)
 	case c.DedupCacheMB < 1 || c.DedupCacheMB > 1<<20:
 		return fmt.Errorf("--dedup-cache-mb is %d, must be 1 to %d", c.DedupCacheMB, 1<<20)
+	case c.ReadCacheMB < 0 || c.ReadCacheMB > 1<<20:
+		return fmt.Errorf("--read-cache-mb is %d, must be 0 to %d", c.ReadCacheMB, 1<<20)
 	case c.DatabaseWait < 0:
 		return fmt.Errorf("--database-wait is %s, must not be negative", c.DatabaseWait)
 	case c.ShutdownTimeout <= 0:

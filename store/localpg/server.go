@@ -118,7 +118,7 @@ func prepare(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.socketDir, err = makeSocketDir(dataDir, cfg.Port, as); err != nil {
 		return nil, err
 	}
-	tuned := tunedSettings(memoryBytes(), walCompression(ctx, s.bin, as, s.pgDir))
+	tuned := tunedSettings(MemoryBytes(), walCompression(ctx, s.bin, as, s.pgDir))
 	if err := writeSettings(s.pgDir, as, tuned, cfg.Settings); err != nil {
 		return nil, err
 	}

@@ -73,8 +73,8 @@ func sharedBuffers(memory int64) int64 {
 	return min(max(memory/4, 128<<20), 2<<30)
 }
 
-// memoryBytes is what this machine or container may use; 0 when unknown.
-func memoryBytes() int64 {
+// MemoryBytes is what this machine or container may use; 0 when unknown.
+func MemoryBytes() int64 {
 	var total int64
 	if f, err := os.Open("/proc/meminfo"); err == nil {
 		defer f.Close()
