@@ -132,6 +132,22 @@ func TestSidesTakeTurns(t *testing.T) {
 	}
 }
 
+func TestRoundsToWarmUpAreRunAndNotReported(t *testing.T) {
+	t.Parallel()
+	var calls []string
+	out, err := Run(t.Context(), Plan{Rounds: 2, Discard: 1, Duration: time.Second}, &fakeSide{name: "a", calls: &calls}, &fakeSide{name: "b", calls: &calls})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "a prepare,b prepare,b round,a round,a round,b round,b round,a round,b close,a close"
+	if got := strings.Join(calls, ","); got != want {
+		t.Errorf("calls %s\nwant  %s", got, want)
+	}
+	if len(out.A.Rounds) != 2 || len(out.B.Rounds) != 2 || len(out.Ratio.ThroughputPairs) != 2 {
+		t.Errorf("%d and %d rounds, want the 2 of each that count", len(out.A.Rounds), len(out.B.Rounds))
+	}
+}
+
 func TestBothSidesAreClosedWhateverHappens(t *testing.T) {
 	t.Parallel()
 	errBroken := errors.New("broken")
