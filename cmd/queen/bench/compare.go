@@ -143,6 +143,9 @@ func Run(ctx context.Context, plan Plan, a, b Side) (out Outcome, err error) {
 	for i := -plan.Discard; i < plan.Rounds; i++ {
 		for _, at := range order(i, len(sides)) {
 			r, err := plan.round(ctx, fmt.Sprintf("round %d of %d, %s", i+1, plan.Rounds, sides[at].Name()), sides[at])
+			if i < 0 && errors.Is(err, errNothingAnswered) {
+				err = nil // that is what warming up is for
+			}
 			if err != nil {
 				return out, fmt.Errorf("%s, round %d: %w", sides[at].Name(), i+1, err)
 			}
