@@ -53,7 +53,17 @@ func (w *writer) settle(f *flight, r *store.SegmentResult) bool {
 	}
 }
 
-// stored completes a flight whose segment is in the log.
+// wakeReaders tells those who wait for what flights have written.
+func (w *writer) wakeReaders(fl ...*flight) {
+	for _, f := range fl {
+		if f.wrote {
+			w.waiters.wake(f.p.id)
+			f.wrote = false
+		}
+	}
+}
+
+// stored completes a flight whose segment is in the log. Its readers are yet to be woken.
 func (w *writer) stored(f *flight, r *store.SegmentResult) {
 	// Last of all the writers are told: who has its answer reads what it wrote
 	// from the same memory as everybody else.
@@ -75,7 +85,7 @@ func (w *writer) stored(f *flight, r *store.SegmentResult) {
 	} else {
 		w.tail.forget(f.p.id) // not the bytes we hold; the next reader loads them
 	}
-	w.waiters.wake(f.p.id)
+	f.wrote = true
 	w.hotlist.wrote(f.p)
 	w.runs.stored(f.p.id, &f.p.unsorted, len(f.call.Hashes))
 	w.metrics.stored.Add(float64(r.End - r.Base + 1))

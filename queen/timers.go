@@ -345,6 +345,7 @@ func (e *Engine) fire(ctx context.Context, due []store.DueTimer) (fired int, err
 		switch r.Status {
 		case store.SegmentStored, store.SegmentAlready:
 			e.writer.stored(x.f, r)
+			e.writer.wakeReaders(x.f)
 			e.metrics.timersFired.Inc()
 			fired++
 		case store.SegmentDuplicates:

@@ -428,6 +428,7 @@ func (t *transaction) learn(ctx context.Context, targets []*txTarget, stored []s
 		g.f.p.seen(r.Epoch, r.LogStart, r.Next)
 		if r.IDHi == g.f.base.Hi && r.IDLo == g.f.base.Lo {
 			w.stored(g.f, &r.SegmentResult)
+			w.wakeReaders(g.f)
 			continue
 		}
 		// An earlier attempt, made otherwise, is what took effect.

@@ -44,8 +44,9 @@ type writer struct {
 	idle    chan struct{} // closed when closing and nothing is open
 	idled   sync.Once
 
-	mu    sync.Mutex   // taken before a partition's
-	ready []*partition // guarded by mu: each has a pending segment, oldest claim first
+	mu     sync.Mutex   // taken before a partition's
+	ready  []*partition // guarded by mu: each has a pending segment, oldest claim first
+	flying int          // guarded by mu: flushers with a bundle
 }
 
 // entry is what one Append item or one Push has for one partition.
@@ -105,6 +106,7 @@ type flight struct {
 	fixed    bool // base was given: the id its message has been promised
 	unknown  bool // an attempt may have been stored
 	changed  bool // the queue's options are to be read again
+	wrote    bool // there is something new for readers
 }
 
 func (w *writer) enqueue(p *partition, e *entry) {
@@ -158,26 +160,75 @@ func (w *writer) push(p *partition) {
 
 // run is one flusher.
 func (w *writer) run(ctx context.Context) {
-	for {
-		fl := w.take()
-		if len(fl) == 0 {
-			select {
-			case <-ctx.Done():
-				return
-			case <-w.wake:
-			}
+	patience := time.NewTimer(0)
+	defer patience.Stop()
+	for late := false; ; {
+		fl, wait := w.take(late)
+		late = false
+		switch {
+		case len(fl) > 0:
+			w.flush(ctx, fl)
+			w.landed()
 			continue
+		case wait:
+			patience.Reset(smallWaitMax)
+		default:
+			patience.Stop()
 		}
-		w.flush(ctx, fl)
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		case <-patience.C:
+			late = true
+		}
 	}
 }
 
+// Where smallFlights bundles are under way, one of less than smallFlightBytes waits
+// for them: what a few calls are for costs a fraction of what as many calls would
+// as there are partitions, and that is how long they would wait for each other
+// anyway. It waits no longer than smallWaitMax: the others may be stuck.
+const (
+	smallFlights     = 2
+	smallFlightBytes = 64 << 10
+	smallWaitMax     = 5 * time.Millisecond
+)
+
+// isSmall says whether what is ready is worth waiting with. mu is held.
+func (w *writer) isSmall() bool {
+	if w.flying < smallFlights || len(w.ready) >= w.cfg.BundlePartitionsMax {
+		return false
+	}
+	bytes := 0
+	for _, p := range w.ready {
+		p.mu.Lock()
+		s := p.pending[0]
+		bytes += s.bytes
+		p.mu.Unlock()
+		if s.turn != nil || bytes >= smallFlightBytes {
+			return false
+		}
+	}
+	return true
+}
+
+// landed is said by a flusher whose bundle has its outcome.
+func (w *writer) landed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flying--
+}
+
 // take removes up to a bundle's worth of partitions from the ready list, and
-// the oldest segment of each.
-func (w *writer) take() []*flight {
-	var fl []*flight
+// the oldest segment of each. It may say to wait with what is there, unless late.
+func (w *writer) take(late bool) (fl []*flight, wait bool) {
 	bytes := 0
 	w.mu.Lock()
+	if len(w.ready) > 0 && !late && w.isSmall() {
+		w.mu.Unlock()
+		return nil, true
+	}
 	n := 0
 	for n < len(w.ready) && len(fl) < w.cfg.BundlePartitionsMax {
 		p := w.ready[n]
@@ -200,6 +251,9 @@ func (w *writer) take() []*flight {
 	}
 	w.ready = slices.Delete(w.ready, 0, n)
 	more := len(w.ready) > 0
+	if len(fl) > 0 {
+		w.flying++
+	}
 	w.mu.Unlock()
 	if more {
 		select {
@@ -207,7 +261,7 @@ func (w *writer) take() []*flight {
 		default:
 		}
 	}
-	return fl
+	return fl, false
 }
 
 // flush stores flights until each has an outcome.
@@ -274,6 +328,9 @@ func (w *writer) call(ctx context.Context, bundle []*flight) (again []*flight, e
 	}
 	w.metrics.flushSeconds.Observe(time.Since(start).Seconds())
 	w.metrics.flushSegments.Observe(float64(len(bundle)))
+	// Readers are woken when all of the bundle is there: who reads many of its
+	// partitions gets them in one answer.
+	defer w.wakeReaders(bundle...)
 	for i, f := range bundle {
 		if res[i].Compacted && !(w.originals(ctx, f.p, res[i].Dups) && w.originals(ctx, f.p, res[i].Withheld)) {
 			again = append(again, f) // its verdict is repeated
