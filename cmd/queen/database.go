@@ -17,7 +17,7 @@ type database struct {
 	config store.Config
 	local  *localpg.Server // nil when external
 	// dir is the data folder. Beside an external database it holds the broker's
-	// id alone, and there is one only when it is named.
+	// id and read cache, and there is one only when it is named.
 	dir    string
 	unlock func() error // of dir, beside an external database
 }
