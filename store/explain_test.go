@@ -88,6 +88,13 @@ func testPlans(t *testing.T, full bool) {
 			sql, args := store.AppendCall(explainedAppend(first, next), true)
 			return w.exec(sql, args...)
 		}},
+		{"append_short", func() error {
+			s := explainedAppend(first, next)[0]
+			s.Verified, s.Hashes, s.UIDs, s.Suspects = s.Known-2, s.Hashes[:2], nil, nil
+			s.Parts, s.Header, s.Data, s.IDLo = s.Parts[:1], s.Header[:32], s.Data[:4], 10
+			sql, args := store.AppendCall([]store.Segment{s}, true)
+			return w.exec(sql, args...)
+		}},
 		{"claim", func() error {
 			return w.query("query/claim.sql", "new", p[:2], 1, 5, 1<<20, uuid.New(), time.Hour.Milliseconds())
 		}},

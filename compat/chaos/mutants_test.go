@@ -36,6 +36,7 @@ var mutants = []struct {
 	{name: "probe in the statement that locks", pkg: "./store", test: "TestAppendConcurrentIDsAreStoredOnce", changes: []change{
 		{appendSQL, "ORDER BY p.id FOR NO KEY UPDATE);", "ORDER BY p.id);"},
 		{appendSQL, "FROM probe_1(v_pid, v_from,", "FROM (SELECT p.id FROM log_partitions p WHERE p.id = v_pid FOR NO KEY UPDATE) held CROSS JOIN LATERAL probe_1(held.id, v_from,"},
+		{appendSQL, "IF v_probe THEN", "IF true THEN"},
 		{appendSQL, "            -- 5 Write.\n", `
 			SELECT t.end_offset + 1, t.created_at INTO next_offset, v_newest FROM log_txns t
 			 WHERE t.partition_id = v_pid ORDER BY t.end_offset DESC LIMIT 1;
