@@ -119,7 +119,7 @@ func (f *flight) encode(window, batchBytesMax, decompressedMax int, suspected fu
 	}
 	f.kafka, f.natives, f.withheld = f.kafka[:0], f.natives[:0], f.withheld[:0]
 	l := layout{f: f, batchBytesMax: batchBytesMax}
-	f.call = store.Segment{Data: make([]byte, 0, f.seg.bytes+256*len(f.seg.entries))}
+	f.call = store.Segment{Data: make([]byte, 0, f.seg.sizeOnce())}
 	for _, e := range f.seg.entries {
 		if e.batch == nil {
 			for _, it := range e.items {
@@ -153,6 +153,30 @@ func (f *flight) encode(window, batchBytesMax, decompressedMax int, suspected fu
 		f.call.TTLs = append(l.ttls, make([]int64, len(l.hashes)-len(l.ttls))...)
 	}
 	return nil
+}
+
+// varintsGrow bounds how much more a message takes within a batch than alone, the
+// batch's header apart: its place is a longer number.
+const varintsGrow = 4
+
+// sizeOnce is about what a segment's bytes are together, and not less: the memory is
+// kept for readers, so what it does not use is lost as long. Messages are counted with a
+// batch header each, and share one where they follow one another.
+func (s *openSegment) sizeOnce() int {
+	messages, runs, bytes := 0, 1, s.bytes
+	for _, e := range s.entries {
+		if e.batch != nil {
+			runs++
+		}
+		messages += len(e.items)
+		if s.bytes == 0 { // made by hand, for a transaction or a timer
+			bytes += len(e.batch)
+			for _, it := range e.items {
+				bytes += nativeSize(it.msg)
+			}
+		}
+	}
+	return bytes - max(0, messages-runs)*(batchHeaderLen-varintsGrow)
 }
 
 // done reports that a Kafka entry has its answer.
