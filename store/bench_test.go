@@ -73,3 +73,41 @@ func BenchmarkAppend(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkBuildRun sorts the ids of segments of 100 into a run, one run after the other
+// in one partition, merges included.
+func BenchmarkBuildRun(b *testing.B) {
+	db := storetest.New(b)
+	_, p, err := db.EnsurePartition(b.Context(), "q", "p")
+	if err != nil {
+		b.Fatal(err)
+	}
+	next, n := int64(0), int64(0)
+	for b.Loop() {
+		b.StopTimer()
+		for range store.RunIDs / 1000 * 2 {
+			n++
+			s := store.Segment{
+				Partition: p.ID, Epoch: db.Incarnation().Epoch, Known: next, Window: 3600, Verified: next - 1,
+				IDHi: 7 << 12, IDLo: n << 20, Header: make([]byte, 24+32), Data: []byte{0},
+				Parts:  []store.Part{{Bytes: 1, Batches: 1, Span: 500, Records: 500, Producer: -1}},
+				Hashes: make([][16]byte, 500),
+			}
+			for i := range s.Hashes {
+				_, _ = rand.Read(s.Hashes[i][:])
+			}
+			r, err := db.Append(b.Context(), []store.Segment{s}, true)
+			if err != nil || r[0].Status != store.SegmentStored {
+				b.Fatal(err, r)
+			}
+			next = r[0].Next
+		}
+		b.StartTimer()
+		for more := true; more; {
+			if more, err = db.BuildRun(b.Context(), p.ID); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(next), "ns/id")
+}

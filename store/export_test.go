@@ -38,3 +38,13 @@ var (
 func (db *DB) QueryWriter(ctx context.Context, sql string, args []any, dst ...any) error {
 	return db.write.QueryRow(ctx, sql, args...).Scan(dst...)
 }
+
+// SortRun gives hashes to a run, their offsets being their places, and returns
+// them as the run has them.
+func SortRun(in [][16]byte, perBlock int) (hashes [][16]byte, offsets, ends []int32) {
+	var e runEntries
+	for i, h := range in {
+		e.add(h, int32(i))
+	}
+	return e.sorted(perBlock)
+}

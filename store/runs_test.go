@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"queenmq/store"
+	"queenmq/store/storetest"
 )
 
 // TestRunsChangeNoVerdict asks the same questions with sorted runs and after
@@ -142,6 +143,54 @@ func TestRunsBeginAfterWhatWasPurged(t *testing.T) {
 			if r := l.appendUndone(l.segment(0, 3600, id)); r.Status != store.SegmentDuplicates || r.Dups[0].Offset != int64(id) {
 				t.Fatalf("round %d: id %d: status %d, %+v; want a duplicate of offset %d", round, id, r.Status, r.Dups, id)
 			}
+		}
+	}
+}
+
+// TestRunsOfTwoBuilders lets brokers sort one partition at once: whatever
+// they do to each other, every id is found, and runs follow one another.
+func TestRunsOfTwoBuilders(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	const rows, perRow = 60, 3
+	for i := range rows {
+		l.append(l.db, l.segment(0, 3600, perRow*i, perRow*i+1, perRow*i+2))
+	}
+	made := make(chan int, 4)
+	for range cap(made) {
+		db := storetest.Open(t, l.db) // each runs one step at a time
+		go func() {
+			n := 0
+			for range rows { // false may mean that another was faster
+				did, err := store.BuildRunOf(db, t.Context(), l.parts[0], 12, 3, 2)
+				if err != nil {
+					t.Error(err)
+				}
+				if did {
+					n++
+				}
+			}
+			made <- n
+		}()
+	}
+	total := 0
+	for range cap(made) {
+		total += <-made
+	}
+	var overlapping, runs, orphans int
+	l.scan(`SELECT count(*) FROM log_runs a JOIN log_runs b USING (partition_id)
+	         WHERE a.last_offset < b.last_offset AND b.first_offset <= a.last_offset`, nil, &overlapping)
+	l.scan(`SELECT count(*) FROM log_runs`, nil, &runs)
+	l.scan(`SELECT count(*) FROM log_run_blocks b WHERE NOT EXISTS
+	           (SELECT FROM log_runs r WHERE r.partition_id = b.partition_id AND r.last_offset = b.last_offset)`, nil, &orphans)
+	// 15 runs of 12 ids; 5 merges of three; one of three of those.
+	if total != 15+5+1 || runs != 3 || overlapping != 0 || orphans != 0 {
+		t.Fatalf("%d steps, %d runs left, %d overlapping, %d blocks of none; want 21, 3, 0, 0", total, runs, overlapping, orphans)
+	}
+	for id := range rows * perRow {
+		s := l.segment(0, 3600, id)
+		if r := l.appendUndone(s); r.Status != store.SegmentDuplicates || r.Dups[0].Offset != int64(id) {
+			t.Fatalf("id %d: status %d, %+v", id, r.Status, r.Dups)
 		}
 	}
 }

@@ -89,22 +89,28 @@ var errNotUUIDs = errors.New("no uuid[] in binary form")
 
 // decodeUUIDs appends the elements of a binary uuid[] to dst.
 func decodeUUIDs(dst [][16]byte, b []byte) ([][16]byte, error) {
-	if len(b) < 12 || binary.BigEndian.Uint32(b[8:]) != uuidOID {
+	b, ok := arrayElements(b, uuidOID, 16)
+	if !ok {
 		return nil, errNotUUIDs
 	}
-	if binary.BigEndian.Uint32(b) == 0 {
-		return dst, nil
-	}
-	if len(b) < 20 {
-		return nil, errNotUUIDs
-	}
-	n := int(binary.BigEndian.Uint32(b[12:]))
-	if b = b[20:]; len(b) != 20*n {
-		return nil, errNotUUIDs
-	}
-	for range n {
+	for ; len(b) > 0; b = b[20:] {
 		dst = append(dst, [16]byte(b[4:20]))
-		b = b[20:]
 	}
 	return dst, nil
+}
+
+// arrayElements returns what follows the head of a binary array without nulls:
+// its elements, each after its length, which is size.
+func arrayElements(b []byte, oid uint32, size int) ([]byte, bool) {
+	if len(b) < 12 || binary.BigEndian.Uint32(b[8:]) != oid {
+		return nil, false
+	}
+	if binary.BigEndian.Uint32(b) == 0 {
+		return nil, true
+	}
+	if len(b) < 20 {
+		return nil, false
+	}
+	n := int(binary.BigEndian.Uint32(b[12:]))
+	return b[20:], len(b) == 20+(4+size)*n
 }
