@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"queenmq/store"
 )
 
 // incarnation remembers which one the memory belongs to.
@@ -36,6 +38,7 @@ func (e *Engine) meetIncarnation() {
 func (e *Engine) poll(ctx context.Context) {
 	every := e.cfg.PollMax
 	failed := e.failed("poll for other brokers' writes")
+	var sole store.Registrations // since before the last poll nobody else writes
 	for next := time.Now().Add(every); ; {
 		sleep(ctx, min(e.cfg.PollMax, time.Until(next)))
 		if ctx.Err() != nil {
@@ -43,8 +46,11 @@ func (e *Engine) poll(ctx context.Context) {
 		}
 		e.meetIncarnation()
 		began := time.Now()
-		if began.Before(next) {
-			continue
+		if early := began.Before(next); early || every > e.cfg.PollMax {
+			// A poll that takes long is put off, but not when another broker has come.
+			if came := e.othersCame(ctx, &sole); early && !came {
+				continue
+			}
 		}
 		found, err := e.pollOnce(ctx)
 		every = e.cfg.pollPause(every, found, e.brokers.alone(), time.Since(began))
@@ -58,10 +64,21 @@ func (e *Engine) poll(ctx context.Context) {
 	}
 }
 
+// othersCame says whether another broker may have come, or gone, since it was asked
+// last, with the same sole.
+func (e *Engine) othersCame(ctx context.Context, sole *store.Registrations) bool {
+	now, err := e.sole(ctx)
+	if err != nil || now == *sole {
+		return false
+	}
+	*sole = now
+	return true
+}
+
 // The share of its time that the poll may keep the database busy: one part in so many.
 const (
 	pollShare      = 10
-	pollShareAlone = 50 // nobody else is there to write, as far as known
+	pollShareAlone = 200 // nobody else is there to write, as far as known
 )
 
 // pollPause is the pause before the next poll: short while writes are found, longer

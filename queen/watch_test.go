@@ -3,6 +3,9 @@ package queen
 import (
 	"testing"
 	"time"
+
+	"queenmq/store"
+	"queenmq/store/storetest"
 )
 
 // The poll for other brokers' writes takes a bounded share of the database's time,
@@ -24,6 +27,30 @@ func TestThePollForOtherBrokersWritesHasAShare(t *testing.T) {
 	// Many partitions: a poll takes long.
 	f(c.PollMax, true, false, 50*ms, 500*ms)
 	f(500*ms, false, false, 50*ms, 500*ms)
-	f(c.PollMax, true, true, 50*ms, 2500*ms)
-	f(2500*ms, false, false, 1*ms, c.PollMax)
+	f(c.PollMax, true, true, 50*ms, 10_000*ms)
+	f(10_000*ms, false, false, 1*ms, c.PollMax)
+}
+
+// A poll that takes long is put off while this broker is alone, until another comes.
+func TestAPollIsDueWhenAnotherBrokerComes(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	e := openEngine(t, db)
+	var sole store.Registrations
+	f := func(what string, want bool) {
+		t.Helper()
+		if came := e.othersCame(t.Context(), &sole); came != want {
+			t.Errorf("%s: due %v, want %v", what, came, want)
+		}
+	}
+	f("the first time", true)
+	f("nobody came", false)
+	other := openEngine(t, storetest.OpenConfig(t, db.Config()))
+	f("another came", true)
+	f("it is here", false)
+	if err := other.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f("it went", true)
+	f("it is gone", false)
 }
