@@ -128,9 +128,9 @@ func (e *Engine) await(ctx context.Context, w *waiter, d time.Duration) (bool, e
 }
 
 // watched says whether other brokers' writes to p are being polled for, so
-// that its mark is at most one poll old.
-func (e *Engine) watched(p *partition) bool {
-	return time.Now().UnixNano()-p.waitedAt.Load() < int64(e.cfg.WatchFor)
+// that its mark is at most one poll old. A look is over many partitions at one time.
+func (e *Engine) watched(p *partition, now time.Time) bool {
+	return now.UnixNano()-p.waitedAt.Load() < int64(e.cfg.WatchFor)
 }
 
 // checkEpoch compares a client's leader epoch with ours; −1 is not checked.
@@ -149,7 +149,7 @@ func (e *Engine) checkEpoch(epoch int32) error {
 // look answers the items once, from memory where it can. It returns the bytes
 // found and whether an item has an error.
 func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n int, bad bool, err error) {
-	epoch := e.db.Incarnation().Epoch
+	epoch, now := e.db.Incarnation().Epoch, time.Now()
 	var spans []store.ReadSpan
 	var asked []*readState
 	for i := range items {
@@ -191,7 +191,7 @@ func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n i
 				n += s.give(segs, limit, n == 0)
 				continue
 			}
-		case here && s.item.Offset == m.next && e.watched(s.p):
+		case here && s.item.Offset == m.next && e.watched(s.p, now):
 			s.answer = e.empty(s.p)
 			continue
 		}
