@@ -159,7 +159,7 @@ func TestResidentsAreNeverGated(t *testing.T) {
 		l, rng := newLedger(), rand.NewChaCha8([32]byte{1})
 		b := newBroker(t, l, 3600, Config{BytesMax: 1 << 20})
 		for p := range int64(2) {
-			for range 60 {
+			for range 57 {
 				b.push(p, randomHashes(rng, 1000))
 			}
 		}
@@ -167,10 +167,10 @@ func TestResidentsAreNeverGated(t *testing.T) {
 			t.Fatalf("%d bytes of %d leave room for newcomers", s.Bytes, s.BytesMax)
 		}
 		fill(l, rng, 0, 1000) // another broker
-		wantAnswer(t, "a gap", b.ask(0, nil), Gap, 59_999)
+		wantAnswer(t, "a gap", b.ask(0, nil), Gap, 56_999)
 		synctest.Wait()
-		wantAnswer(t, "filled", b.ask(0, nil), Vouched, 60_999)
-		wantAnswer(t, "vouching", b.push(1, randomHashes(rng, 10)), Vouched, 59_999)
+		wantAnswer(t, "filled", b.ask(0, nil), Vouched, 57_999)
+		wantAnswer(t, "vouching", b.push(1, randomHashes(rng, 10)), Vouched, 56_999)
 		wantAnswer(t, "brand new", b.push(5, randomHashes(rng, 10)), Vouched, -1)
 		wantAnswer(t, "brand new", b.push(5, randomHashes(rng, 10)), Vouched, 9)
 	})

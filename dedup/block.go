@@ -13,11 +13,13 @@ const blockIDsMax = 4096
 
 // leafIDs is how many consecutive ids of a block share a leaf: what is known of
 // an id's place, and so about how many SQL has to look through for one that a
-// block holds. The number of its leaf takes a key's last bits.
+// block holds. The number of its leaf takes a key's last bits. A filter has no room
+// for numbers so large: its leaves are some of a block's together.
 const (
-	leafIDs  = 256
-	leafBits = 12
-	leafMask = 1<<leafBits - 1
+	leafIDs       = 16
+	leafBits      = 16
+	leafMask      = 1<<leafBits - 1
+	filterLeafLog = 4 // log₂ of the leaves of a block that are one of a filter
 )
 
 // A block of a higher level is mergedBlocks of the one below. It has an index that
@@ -32,8 +34,8 @@ const (
 // hotIDsMin is what a buffer has room for at first.
 const hotIDsMin = 8
 
-// key is what memory keeps of a hash: its first 52 bits. That two different ids
-// share them costs one narrow probe (10^7 ids: once in 4·10^8 look-ups); it never
+// key is what memory keeps of a hash: its first 48 bits. That two different ids
+// share them costs one narrow probe (10^7 ids: once in 3·10^7 look-ups); it never
 // costs a verdict, because memory gives none.
 func (h Hash) key() uint64 { return binary.BigEndian.Uint64(h[:8]) &^ leafMask }
 
@@ -230,10 +232,10 @@ func (h *hot) add(k uint64, offset, created int64) {
 func (h *hot) find(keys []uint64, hits []hit) []hit {
 	var seen [64]uint64 // one bit per twelve bits of a key
 	for _, k := range keys {
-		seen[k>>20&63] |= 1 << (k >> leafBits & 63)
+		seen[k>>(leafBits+6)&63] |= 1 << (k >> leafBits & 63)
 	}
 	for i, k := range h.keys {
-		if seen[k>>20&63]&(1<<(k>>leafBits&63)) == 0 {
+		if seen[k>>(leafBits+6)&63]&(1<<(k>>leafBits&63)) == 0 {
 			continue
 		}
 		if _, ok := slices.BinarySearch(keys, k); ok {

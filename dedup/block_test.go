@@ -131,7 +131,7 @@ func TestBlockSizeIsPinned(t *testing.T) {
 	for i := range blockIDsMax {
 		h.add(uint64(i)<<leafBits, int64(i), 0)
 	}
-	if n := h.seal().bytes(); n != 4096*8+16*8+96+8 {
+	if n := h.seal().bytes(); n != 4096*8+256*8+96+8 {
 		t.Errorf("a full block is counted as %d bytes", n)
 	}
 }

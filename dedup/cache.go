@@ -300,7 +300,7 @@ func (c *Cache) ask(q Question) Answer {
 		a.Mode = Suspect
 		var wide int64
 		for _, s := range a.Suspects {
-			wide += s.To - s.From + 1
+			wide += max(spanOffsetsMin, s.To-s.From+1)
 		}
 		// Reading so much through many spans costs SQL more than reading all of it once.
 		if len(a.Suspects) > 1 && wide > e.mem.width()/c.cfg.SuspectsShare {
@@ -313,6 +313,10 @@ func (c *Cache) ask(q Question) Answer {
 	}
 	return a
 }
+
+// spanOffsetsMin is how many offsets read in a row cost SQL as much as finding
+// a span and the row it is in.
+const spanOffsetsMin = 64
 
 // Committed learns a stored append. Hashes are copied.
 func (c *Cache) Committed(cm Commit) {

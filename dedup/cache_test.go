@@ -79,8 +79,8 @@ func TestEntryIsBornCompleteWithSlack(t *testing.T) {
 		wantAnswer(t, "first contact", b.ask(1, ids(0, 3000)), Cold, -1)
 		synctest.Wait()
 		wantAnswer(t, "before the slack", b.ask(1, ids(0, 1000)), Vouched, 2999)
-		wantAnswer(t, "in the slack", b.ask(1, ids(1000, 1001)), Suspect, 2999, Span{1000, 1255})
-		wantAnswer(t, "in the window", b.ask(1, ids(2500, 2501)), Suspect, 2999, Span{2256, 2511})
+		wantAnswer(t, "in the slack", b.ask(1, ids(1000, 1001)), Suspect, 2999, Span{1000, 1015})
+		wantAnswer(t, "in the window", b.ask(1, ids(2500, 2501)), Suspect, 2999, Span{2496, 2511})
 		if m := b.c.lookup(1).mem; m.from != 999 || m.ids != 2000 {
 			t.Errorf("%d ids are known above %d", m.ids, m.from)
 		}
@@ -103,7 +103,7 @@ func TestReadingBlocksNobodyAndMissesNoCommit(t *testing.T) {
 		wantAnswer(t, "meanwhile", b.push(1, ids(1100, 1200)), Cold, -1)
 		close(gate)
 		synctest.Wait()
-		wantAnswer(t, "after", b.ask(1, ids(1050, 1051)), Suspect, 1199, Span{1024, 1199})
+		wantAnswer(t, "after", b.ask(1, ids(1050, 1051)), Suspect, 1199, Span{1040, 1055})
 		if n := len(l.reads[1]); n != 1 || l.above != 0 {
 			t.Errorf("%d windows and %d gaps were read", n, l.above)
 		}
@@ -119,7 +119,7 @@ func TestCommitReadInTheSnapshotIsNotTakenTwice(t *testing.T) {
 		r := l.append(1, 10, ids(1000, 1010)) // stored; its answer is still on the way
 		b.warm(t, 1)
 		b.tell(1, r)
-		wantAnswer(t, "after", b.ask(1, ids(1005, 1006)), Suspect, 1009, Span{768, 1009})
+		wantAnswer(t, "after", b.ask(1, ids(1005, 1006)), Suspect, 1009, Span{992, 1007})
 		if s := b.c.Stats(); s.Contradictions != 0 || s.Hashes != 1010 {
 			t.Errorf("%d contradictions, %d ids", s.Contradictions, s.Hashes)
 		}
@@ -141,11 +141,11 @@ func TestGapKeepsTheBoundUntilItIsFilled(t *testing.T) {
 		b.tell(1, r)
 		synctest.Wait()
 		wantAnswer(t, "with a gap", b.ask(1, ids(105, 125)), Gap, 99)
-		wantAnswer(t, "with a gap", b.ask(1, ids(50, 51)), Gap, 99, Span{0, 99})
+		wantAnswer(t, "with a gap", b.ask(1, ids(50, 51)), Gap, 99, Span{48, 63})
 		b.push(1, ids(120, 130)) // kept until the gap is filled
 		close(gate)
 		synctest.Wait()
-		wantAnswer(t, "filled", b.ask(1, ids(105, 106)), Suspect, 129, Span{0, 129})
+		wantAnswer(t, "filled", b.ask(1, ids(105, 106)), Suspect, 129, Span{96, 111})
 		wantAnswer(t, "filled", b.ask(1, ids(130, 140)), Vouched, 129)
 		if s := b.c.Stats(); s.Gaps != 2 || s.CatchUps != 1 || s.Hydrations != 0 || s.Contradictions != 0 {
 			t.Errorf("%+v", s)
@@ -155,7 +155,7 @@ func TestGapKeepsTheBoundUntilItIsFilled(t *testing.T) {
 		<-time.After(time.Second)
 		wantAnswer(t, "the end moved", b.ask(1, ids(145, 146)), Gap, 129)
 		synctest.Wait()
-		wantAnswer(t, "filled", b.ask(1, ids(145, 146)), Suspect, 139, Span{0, 139})
+		wantAnswer(t, "filled", b.ask(1, ids(145, 146)), Suspect, 139, Span{128, 139})
 	})
 }
 
@@ -170,7 +170,7 @@ func TestOverlapIsRebuilt(t *testing.T) {
 		b.tell(1, r)
 		wantAnswer(t, "contradicted", b.ask(1, ids(0, 1)), Cold, -1)
 		synctest.Wait()
-		wantAnswer(t, "rebuilt", b.ask(1, ids(0, 1)), Suspect, 999, Span{0, 255})
+		wantAnswer(t, "rebuilt", b.ask(1, ids(0, 1)), Suspect, 999, Span{0, 15})
 		if s := b.c.Stats(); s.Contradictions != 1 || s.Hydrations != 1 {
 			t.Errorf("%+v", s)
 		}
@@ -201,7 +201,7 @@ func TestWindowChangeIsRebuiltHoweverOftenItFails(t *testing.T) {
 		<-time.After(2 * time.Second)
 		b.ask(1, nil)
 		synctest.Wait()
-		wantAnswer(t, "rebuilt", b.ask(1, ids(0, 1)), Suspect, 1999, Span{0, 255})
+		wantAnswer(t, "rebuilt", b.ask(1, ids(0, 1)), Suspect, 1999, Span{0, 15})
 		if n := b.c.Stats().ReadFailures; n < 4 {
 			t.Errorf("%d readings failed", n)
 		}
@@ -235,7 +235,7 @@ func TestOtherIncarnationIsForgotten(t *testing.T) {
 		}
 		wantAnswer(t, "after all was forgotten", b.ask(2, ids(0, 1)), Cold, -1)
 		synctest.Wait()
-		wantAnswer(t, "read again", b.ask(2, ids(0, 1)), Suspect, 999, Span{0, 255})
+		wantAnswer(t, "read again", b.ask(2, ids(0, 1)), Suspect, 999, Span{0, 15})
 		// What is read from one does not count for the other.
 		b.c.Forget(2)
 		b.c.Ask(Question{Partition: 2, Epoch: l.epoch - 1, WindowSeconds: 60, Next: 1000})
@@ -304,18 +304,18 @@ func TestHugeSuspectsAreNotWorthNarrowing(t *testing.T) {
 		for i := range 11 {
 			b.push(1, ids(i*blockIDsMax, (i+1)*blockIDsMax))
 		}
-		every := func(n, of int) (h []Hash) { // one id of n leaves in each run of so many
-			for i := 0; i < 11*blockIDsMax/leafIDs; i++ {
-				if i%of < n {
-					h = append(h, id(i*leafIDs))
-				}
+		every := func(step int) (h []Hash) { // one id of so many
+			for i := 0; i < 11*blockIDsMax; i += step {
+				h = append(h, id(i))
 			}
 			return h
 		}
-		if a := b.ask(1, every(2, 5)); a.Mode != Suspect || a.Verified != 11*blockIDsMax-1 || len(a.Suspects) != 36 {
-			t.Errorf("two leaves of five: %+v", a)
+		// A look at a span costs about as much as spanOffsetsMin offsets.
+		most := 11 * blockIDsMax / 2 / spanOffsetsMin
+		if a := b.ask(1, every(129)); a.Mode != Suspect || a.Verified != 11*blockIDsMax-1 || len(a.Suspects) != 350 || most < 350 {
+			t.Errorf("one id of 129: %s, %d, %d spans of %d", a.Mode, a.Verified, len(a.Suspects), most)
 		}
-		wantAnswer(t, "three leaves of five", b.ask(1, every(3, 5)), Suspect, -1)
+		wantAnswer(t, "one of 127", b.ask(1, every(127)), Suspect, -1)
 	})
 }
 

@@ -78,7 +78,7 @@ func scratchBytes(n int64) int64 {
 
 // filterBytes is about what a filter over n ids will cost.
 func filterBytes(n int64, planes int) int64 {
-	return n/leafIDs*8 + int64(float64(n)*cellsPerID(int(min(n, shardIDsMax)))*float64(mainBits+2*planes)/8) + 4096
+	return n/(leafIDs<<filterLeafLog)*8 + int64(float64(n)*cellsPerID(int(min(n, shardIDsMax)))*float64(mainBits+2*planes)/8) + 4096
 }
 
 func (f *filter) bytes() int64 {
@@ -227,12 +227,14 @@ func (b *builder) build(ctx context.Context, blocks []*block, planes int) (*filt
 	f := &filter{leaves: leaves{to: last.to}, newest: last.newest}
 	n := 0
 	for _, bl := range blocks {
-		n += len(bl.starts)
+		n += filterLeaves(bl)
 		f.ids += int64(len(bl.keys))
 	}
 	f.starts = make([]int64, 0, n)
 	for _, bl := range blocks {
-		f.starts = append(f.starts, bl.starts...)
+		for i := 0; i < len(bl.starts); i += 1 << filterLeafLog {
+			f.starts = append(f.starts, bl.starts[i])
+		}
 	}
 	f.leafBits = uint8(bits.Len(uint(n - 1)))
 	shardBits := bits.Len64(uint64(f.ids-1) / shardIDsMax)
@@ -257,6 +259,9 @@ func (b *builder) build(ctx context.Context, blocks []*block, planes int) (*filt
 	}
 	return f, nil
 }
+
+// filterLeaves is how many leaves of a filter a block makes.
+func filterLeaves(b *block) int { return (len(b.starts) + 1<<filterLeafLog - 1) >> filterLeafLog }
 
 // collect gathers the keys with a shard's prefix, each once; where a key is in several
 // leaves, the others become repeats. Equal keys are brought together by sorting,
@@ -291,11 +296,11 @@ func (b *builder) collect(f *filter, blocks []*block, at []int, prefix uint64) {
 	for i, bl := range blocks {
 		for _, k := range bl.keys[at[i]:to[i]] {
 			j := &b.bucket[bucket(k)]
-			b.pairs[*j] = entryOf{k &^ leafMask, first + uint32(k&leafMask)}
+			b.pairs[*j] = entryOf{k &^ leafMask, first + uint32(k&leafMask)>>filterLeafLog}
 			*j++
 		}
 		at[i] = to[i]
-		first += uint32(len(bl.starts))
+		first += uint32(filterLeaves(bl))
 	}
 	begin := uint32(0)
 	for _, end := range b.bucket[:1<<bucketBits] { // each now stands at its end

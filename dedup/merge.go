@@ -84,8 +84,8 @@ func (m *memory) next(target int64, dense bool, blockIDs int64) (plan, bool) {
 func (m *memory) nextFilter(target int64) (plan, bool) {
 	ids, leaves := int64(0), 0
 	for i, b := range m.blocks {
-		ids, leaves = ids+int64(len(b.keys)), leaves+len(b.starts)
-		if ids >= target || leaves > leavesMax-leafMask-1 {
+		ids, leaves = ids+int64(len(b.keys)), leaves+filterLeaves(b)
+		if ids >= target || leaves > leavesMax/2 {
 			return plan{blocks: slices.Clone(m.blocks[:i+1]), filter: true, ids: ids, planes: int(m.planes)}, true
 		}
 	}

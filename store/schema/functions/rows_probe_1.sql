@@ -37,12 +37,14 @@ BEGIN
           FROM log_txns t
          WHERE t.partition_id = p_partition AND t.end_offset > p_above AND t.created_at >= p_since
         UNION ALL
-        SELECT t.base_offset, t.id_hi, t.id_lo, t.hashes, t.ttls, t.created_at
+        -- Of a row only what the span touches: it may be far longer.
+        SELECT t.base_offset + t.skip, t.id_hi, t.id_lo + t.skip,
+               t.hashes[t.skip + 1 : s.b - t.base_offset + 1], t.ttls[t.skip + 1 : s.b - t.base_offset + 1], t.created_at
           FROM unnest(p_span_segment, p_span_from, p_span_to) s(seg, a, b)
          -- Rows follow one another, so a span ends in the first row at or above its end.
          -- Without this bound on the key the scan of each span goes on to p_from.
          CROSS JOIN LATERAL (
-                SELECT x.* FROM log_txns x
+                SELECT x.*, GREATEST(s.a - x.base_offset, 0) AS skip FROM log_txns x
                  WHERE x.partition_id = p_partition AND x.end_offset >= s.a AND x.end_offset <= p_from
                    AND x.end_offset <= COALESCE((
                            SELECT y.end_offset FROM log_txns y
