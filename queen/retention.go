@@ -90,14 +90,14 @@ func (e *Engine) forget(ctx context.Context, d store.DueRow) error {
 	for {
 		if d.LogStart >= 0 {
 			// The mark first: from then on nobody reads what goes.
-			_, err := e.db.RaiseLogStart(ctx, d.Partition, d.LogStart)
+			start, err := e.db.RaiseLogStart(ctx, d.Partition, d.LogStart)
 			if errors.Is(err, store.ErrNotFound) {
 				return nil // swept meanwhile
 			}
 			if err != nil {
 				return err
 			}
-			e.tail.forget(d.Partition)
+			e.tail.forgetBelow(d.Partition, start)
 			if err := repeatStep(ctx, func() (int, error) {
 				return e.db.PurgeSegments(ctx, d.Partition, retentionRowsMax)
 			}); err != nil {

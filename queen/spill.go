@@ -47,7 +47,7 @@ type spill struct {
 
 // The bounds of what is kept beside the files.
 const (
-	spillQueueBytesMax = 8 << 20
+	spillQueueBytesMax = 4 << 20
 	// spillBytesMin is the smallest segment worth its entry of 80 bytes.
 	spillBytesMin = 16 << 10
 	spillFileMax  = 64 << 20
@@ -138,13 +138,8 @@ func (s *spill) write(one spilling) error {
 	if err != nil {
 		return err
 	}
-	buf := append(store.Borrow(int(n)), header...)
-	defer func() { store.Recycle(buf) }()
-	for i := range seg.batches {
-		buf = append(buf, seg.batches[i].data...)
-	}
 	at := file.size
-	if _, err := file.f.WriteAt(buf, at); err != nil {
+	if err := file.write(at, header, seg.batches); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -161,6 +156,36 @@ func (s *spill) write(one spilling) error {
 		header: int32(len(header)), data: int32(seg.bytes), epoch: seg.epoch, incarnation: one.incarnation,
 	})
 	return nil
+}
+
+// spillWriteMin is the size from which a batch is written by itself; smaller ones
+// are copied together first.
+const spillWriteMin = 32 << 10
+
+func (file *spillFile) write(at int64, header []byte, batches []segmentBatch) error {
+	buf := header
+	flush := func(b []byte) error {
+		n, err := file.f.WriteAt(b, at)
+		at += int64(n)
+		return err
+	}
+	for i := range batches {
+		b := batches[i].data
+		if len(b) < spillWriteMin && len(buf) < 4*spillWriteMin {
+			buf = append(buf, b...)
+			continue
+		}
+		if err := flush(buf); err != nil {
+			return err
+		}
+		buf = buf[:0]
+		if len(b) < spillWriteMin {
+			buf = append(buf, b...)
+		} else if err := flush(b); err != nil {
+			return err
+		}
+	}
+	return flush(buf)
 }
 
 // room is a file with room for n bytes, after the oldest have made it.
@@ -218,6 +243,21 @@ func (s *spill) forget(partition int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.runs, partition)
+}
+
+// forgetBelow drops those that begin below start, and, as forget does, what is on its way.
+func (s *spill) forgetBelow(partition, start int64) {
+	s.forgets.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	run := s.runs[partition]
+	n := sort.Search(len(run), func(i int) bool { return run[i].base >= start })
+	if n == len(run) {
+		delete(s.runs, partition)
+		return
+	}
+	clear(run[:n])
+	s.runs[partition] = run[n:]
 }
 
 // forgetAll drops everything but the files, which are overwritten by and by.

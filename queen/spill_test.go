@@ -365,3 +365,66 @@ func TestTailForgetsWhatLeftItToo(t *testing.T) {
 		}
 	}
 }
+
+// Where a log's start was raised, what lies above it stays, in both places.
+func TestTailForgetsBelowALogStart(t *testing.T) {
+	t.Parallel()
+	for name, tl := range map[string]*tail{
+		"in memory": newTail(1 << 20),
+		"in files":  newTail(1),
+	} {
+		tl.spill = smallSpill(t, 1<<20)
+		holds := func(offset int64) bool {
+			segs, _, ok := tl.segments(1, 1, offset, 1)
+			if !ok {
+				var err error
+				if segs, _, err = tl.spill.segments(1, 1, offset, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return len(segs) > 0
+		}
+		for i := range int64(4) {
+			tl.add(1, 1, testSegment(t, 10*i, 10))
+		}
+		tl.spill.drain(t)
+		for _, c := range []struct{ start, first int64 }{{0, 0}, {10, 10}, {11, 20}, {20, 20}, {40, 40}} {
+			tl.forgetBelow(1, c.start)
+			for offset := range int64(40) {
+				if got := holds(offset); got != (offset >= c.first) {
+					t.Errorf("%s: the log begins at %d; offset %d is held: %v", name, c.start, offset, got)
+				}
+			}
+		}
+		if n := tl.size(); n != 0 {
+			t.Errorf("%s: %d bytes are counted of nothing", name, n)
+		}
+		tl.add(1, 1, testSegment(t, 40, 10)) // what comes after is held again
+		tl.spill.drain(t)
+		if !holds(45) {
+			t.Errorf("%s: what was written after is not held", name)
+		}
+	}
+}
+
+// Batches of any size come back, whichever way they were written.
+func TestSpillWritesSmallAndLargeBatches(t *testing.T) {
+	t.Parallel()
+	s := smallSpill(t, 16<<20)
+	var msgs []*Message
+	for _, size := range []int{1, 100, spillWriteMin, 5, 2 * spillWriteMin, spillWriteMin - 200, 20_000, 20_000, 20_000, 20_000, 20_000, 20_000, 20_000, 7} {
+		msgs = append(msgs, &Message{Value: bytes.Repeat([]byte{byte(size)}, size)})
+	}
+	data, marks := appendNative(nil, msgs, time.UnixMilli(1), 1) // a batch each
+	seg, err := loadSegment(7, 7+int64(len(msgs))-1, 1, time.UnixMilli(1), appendSegmentHeader(nil, goldenBase, marks), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.offer(1, 1, seg)
+	s.offer(1, 1, testSegment(t, seg.end+1, 1))
+	s.drain(t)
+	segs, _, err := s.segments(1, 1, 7, 1<<30)
+	if err != nil || len(segs) != 2 || !same(segs[0], seg) {
+		t.Fatalf("%d segments, %v", len(segs), err)
+	}
+}

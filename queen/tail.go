@@ -169,6 +169,24 @@ func (t *tail) forget(partition int64) {
 	t.spill.forget(partition)
 }
 
+// forgetBelow drops what a log that begins at start has lost, whole segments: a
+// reader of what lies between start and the first one left asks the ledger.
+func (t *tail) forgetBelow(partition, start int64) {
+	sh := t.shard(partition)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	run := sh.runs[partition]
+	n := sort.Search(len(run), func(i int) bool { return run[i].segment.base >= start })
+	t.order.remove(run[:n])
+	clear(run[:n])
+	if n == len(run) {
+		delete(sh.runs, partition)
+	} else {
+		sh.runs[partition] = run[n:]
+	}
+	t.spill.forgetBelow(partition, start)
+}
+
 // forgetAll drops everything: the database has another incarnation.
 func (t *tail) forgetAll() {
 	for i := range t.shards {

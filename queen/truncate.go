@@ -59,6 +59,6 @@ func (e *Engine) truncate(ctx context.Context, t Truncation) (int64, error) {
 		return -1, storeError("raise log start", err)
 	}
 	p.seen(m.Incarnation, start, m.NextOffset)
-	e.tail.forget(p.id)
+	e.tail.forgetBelow(p.id, start)
 	return start, nil
 }
