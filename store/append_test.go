@@ -558,3 +558,50 @@ func TestAppendCallThatLostItsAnswerIsUnknownAndRepeatable(t *testing.T) {
 		}
 	}
 }
+
+// TestSpanReadsItsPartOfRows looks for every id of three rows through spans that
+// begin and end inside rows: what lies in a span is found, at its place and by its own
+// time to live, and what does not is taken for vouched for.
+func TestSpanReadsItsPartOfRows(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	ids := func(from, n int) (out []int) {
+		for i := range n {
+			out = append(out, from+i)
+		}
+		return out
+	}
+	rows := make([]store.SegmentResult, 3)
+	bases := make([]store.Segment, 3)
+	for i := range rows {
+		bases[i] = l.segment(0, 3600, ids(10*i, 10)...)
+		if i == 1 {
+			bases[i].TTLs = make([]int64, 10)
+			bases[i].TTLs[4] = 1 // of id 14: over at once
+		}
+		rows[i] = l.append(l.db, bases[i])[0]
+	}
+	l.exec(`UPDATE log_txns SET created_at = created_at - interval '1 minute'`)
+	for _, spans := range [][]store.Span{
+		{{From: 12, To: 16}}, {{From: 10, To: 19}}, {{From: 8, To: 11}}, {{From: 3, To: 25}},
+		{{From: 0, To: 0}, {From: 13, To: 14}, {From: 29, To: 29}}, {{From: 17, To: 18}, {From: 19, To: 21}},
+	} {
+		for id := range 30 {
+			s := l.segment(0, 3600, 1000, id)
+			s.Verified, s.Suspects = 29, spans
+			r := l.appendUndone(s)
+			in := slices.ContainsFunc(spans, func(sp store.Span) bool { return sp.From <= int64(id) && int64(id) <= sp.To })
+			if !in || id == 14 {
+				if r.Status != store.SegmentStored {
+					t.Errorf("%v, id %d: status %d, want stored", spans, id, r.Status)
+				}
+				continue
+			}
+			row := bases[id/10]
+			want := store.Dup{Index: 1, Offset: int64(id), IDHi: row.IDHi, IDLo: row.IDLo + int64(id%10)}
+			if r.Status != store.SegmentDuplicates || len(r.Dups) != 1 || r.Dups[0] != want {
+				t.Errorf("%v, id %d: status %d, %+v; want %+v", spans, id, r.Status, r.Dups, want)
+			}
+		}
+	}
+}
