@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -43,24 +44,36 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	if len(t.Cells) > 0 {
 		r := t.Cells[0].Report
 		fmt.Fprintf(&b, "\nA %s\nB %s\n", r.A.Name, r.B.Name)
+		for _, line := range r.Conditions.common() {
+			b.WriteString(line + "\n")
+		}
+		b.WriteString(t.disks())
 		said := make(map[string]bool)
 		for _, c := range t.Cells {
-			for _, line := range c.Report.Conditions.common() {
-				if !said[line] {
-					said[line] = true
-					b.WriteString(line + "\n")
-				}
-			}
-		}
-		for _, c := range t.Cells {
-			if line := c.Load + ": " + c.Report.Conditions.client(); !said[line] {
+			line := fmt.Sprintf("%s: %s values, %s\n", c.Load, c.Report.Conditions.Payload, c.Report.Conditions.client())
+			if !said[line] {
 				said[line] = true
-				b.WriteString(line + "\n")
+				b.WriteString(line)
 			}
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// disks says how the disk, looked at before each load, changed during the run.
+func (t *Table) disks() string {
+	var fsync, write []float64
+	for _, c := range t.Cells {
+		if d := c.Report.Conditions.Disk; d != nil {
+			fsync, write = append(fsync, d.FsyncP50MS), append(write, d.WritePerSec/1e6)
+		}
+	}
+	if len(fsync) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("all loads   fsync p50 %.2f to %.2f ms, sequential %.0f to %.0f MB/s\n",
+		slices.Min(fsync), slices.Max(fsync), slices.Min(write), slices.Max(write))
 }
 
 func (c *Cell) side(s *SideReport) string {
