@@ -72,9 +72,16 @@ func TestAPopOfTheOnlyBrokerLooksNoMoreThanItMust(t *testing.T) {
 	if pop() != 1 || pop() != 0 {
 		t.Fatal("want one message, and then none")
 	}
-	was := looked()
-	if pop() != 0 || looked() != was {
-		t.Error("a look over all partitions by who has looked and was alone since")
+	known := false
+	for try := 0; try < 20 && !known; try++ { // a look holds for five seconds
+		was := looked()
+		if pop() != 0 {
+			t.Fatal("want no more messages")
+		}
+		known = looked() == was
+	}
+	if !known {
+		t.Error("each time a look over all partitions by who has looked and was alone since")
 	}
 	pushOne(t, e, "q", "2")
 	if pop() != 1 {
@@ -193,7 +200,7 @@ func TestLooksForParkedPopsHaveAShare(t *testing.T) {
 	s.sole, s.partial = store.Registrations{}, true // the look found more than it took
 	f(ms, lookShare*ms, 0, 1)
 	s.partial = false
-	if s.lookTook = time.Second; !h.fresh(s, popLookAlone) {
+	if s.lookTook = time.Hour; !h.fresh(s, popLookAlone) {
 		t.Error("what was looked at one pause ago is not fresh: each pop would look itself")
 	}
 }

@@ -45,12 +45,20 @@ func TestAPollIsDueWhenAnotherBrokerComes(t *testing.T) {
 	}
 	f("the first time", true)
 	f("nobody came", false)
+	hear := func() { // of it, as with each heartbeat
+		t.Helper()
+		if err := e.brokers.round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	other := openEngine(t, storetest.OpenConfig(t, db.Config()))
 	f("another came", true)
+	hear()
 	f("it is here", false)
 	if err := other.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	hear()
 	f("it went", true)
 	f("it is gone", false)
 }
