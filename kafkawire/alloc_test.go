@@ -87,7 +87,7 @@ func exchange(t testing.TB, c *conn) {
 
 func TestProduceAllocatesLessThanItsRecords(t *testing.T) {
 	c, in := onConn(t, forgetful{newFake()})
-	for _, size := range []int{2 * frameStep, 1 << 20, 3 << 20} {
+	for _, size := range []int{2 * frameStep, 1 << 20, 10 << 20} {
 		req := produceRequest(9, -1, "t", batch(nil, record{value: strings.Repeat("x", size)}))
 		frame := kmsg.NewRequestFormatter().AppendRequest(nil, req, 1)
 		n := bytesAllocated(32, func() {

@@ -12,9 +12,9 @@ import (
 // Buffers have four sizes for each doubling between frameStep and this, so that
 // at most a fifth of one is idle. Larger frames are rare, and left to the
 // collector, as are those that are not given back.
-const pooledFrameBytesMax = 4 << 20
+const pooledFrameBytesMax = 16 << 20
 
-var pooledFrames [4*6 + 1]sync.Pool // TestPooledFrameSizes
+var pooledFrames [4*8 + 1]sync.Pool // TestPooledFrameSizes
 
 // newFrame is a buffer of n bytes, frameStep to pooledFrameBytesMax, with anything in it.
 func newFrame(n int) []byte {

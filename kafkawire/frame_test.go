@@ -104,20 +104,22 @@ func TestProduceOfTooManyPartitionsCloses(t *testing.T) {
 
 func TestLargeFrameIsReadWhole(t *testing.T) {
 	t.Parallel()
-	sent := make([]byte, 5*largePiece+3)
-	for i := range sent {
-		sent[i] = byte(i * 7)
-	}
-	var steps []int
-	got, err := readBody(bytes.NewReader(sent), len(sent), func(n int) error {
-		steps = append(steps, n)
-		return nil
-	})
-	if len(steps) != 2 || steps[0] != frameStep || steps[1] != len(sent)-frameStep {
-		t.Errorf("steps of %v", steps)
-	}
-	if err != nil || !bytes.Equal(got, sent) {
-		t.Errorf("read %d bytes of %d, %v", len(got), len(sent), err)
+	for _, size := range []int{frameStep + 1, 5*largePiece + 3, pooledFrameBytesMax, pooledFrameBytesMax + 3} {
+		sent := make([]byte, size)
+		for i := range sent {
+			sent[i] = byte(i * 7)
+		}
+		var steps []int
+		got, err := readBody(bytes.NewReader(sent), len(sent), func(n int) error {
+			steps = append(steps, n)
+			return nil
+		})
+		if len(steps) != 2 || steps[0] != frameStep || steps[1] != len(sent)-frameStep {
+			t.Errorf("steps of %v", steps)
+		}
+		if err != nil || !bytes.Equal(got, sent) {
+			t.Errorf("read %d bytes of %d, %v", len(got), len(sent), err)
+		}
 	}
 }
 
