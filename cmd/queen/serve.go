@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/google/uuid"
@@ -99,8 +101,16 @@ func (b *broker) onClose(name string, f func(context.Context) error) {
 	b.opened = append(b.opened, opened{name, f})
 }
 
+// serveGCPercent makes a broker collect its garbage twice as often as Go would. What
+// it holds is bytes without pointers, so that costs next to nothing, and half of
+// the memory above what it holds is saved.
+const serveGCPercent = 50
+
 // Run serves until the process is told to stop or a part fails.
 func (c *serveCommand) Run(p *process) error {
+	if os.Getenv("GOGC") == "" { // Go has read it already
+		defer debug.SetGCPercent(debug.SetGCPercent(serveGCPercent))
+	}
 	b := &broker{
 		flags: c, log: p.log, metrics: prometheus.NewRegistry(), failed: make(chan error, 4), instance: uuid.New(),
 	}
