@@ -583,8 +583,12 @@ func TestSpanReadsItsPartOfRows(t *testing.T) {
 	}
 	l.exec(`UPDATE log_txns SET created_at = created_at - interval '1 minute'`)
 	for _, spans := range [][]store.Span{
-		{{From: 12, To: 16}}, {{From: 10, To: 19}}, {{From: 8, To: 11}}, {{From: 3, To: 25}},
-		{{From: 0, To: 0}, {From: 13, To: 14}, {From: 29, To: 29}}, {{From: 17, To: 18}, {From: 19, To: 21}},
+		{{From: 12, To: 16}},
+		{{From: 10, To: 19}},
+		{{From: 8, To: 11}},
+		{{From: 3, To: 25}},
+		{{From: 0, To: 0}, {From: 13, To: 14}, {From: 29, To: 29}},
+		{{From: 17, To: 18}, {From: 19, To: 21}},
 	} {
 		for id := range 30 {
 			s := l.segment(0, 3600, 1000, id)
