@@ -1,5 +1,7 @@
 package dedup
 
+import "strings"
+
 // Firsts finds the first of equal ids inside one request: the leader. Ids are
 // compared byte by byte, together with queue and partition as three fields: no
 // separator inside one of them can make two different messages equal.
@@ -12,10 +14,14 @@ package dedup
 type Firsts struct {
 	leaders map[requestKey]int
 	size    int
+	ids     strings.Builder // one after another: the ids in leaders are parts of it
 }
 
 // Expect makes room for n messages, before the first.
 func (f *Firsts) Expect(n int) { f.size = n }
+
+// idsGrowMax bounds what is made for ids that may not come.
+const idsGrowMax = 64 << 10
 
 type requestKey struct{ queue, partition, id string }
 
@@ -32,7 +38,13 @@ func (f *Firsts) Lead(queue, partition string, id []byte, i int) (leader int, fo
 	if f.leaders == nil {
 		f.leaders = make(map[requestKey]int, f.size)
 	}
-	f.leaders[requestKey{queue, partition, string(id)}] = i
+	from := f.ids.Len()
+	if from+len(id) > f.ids.Cap() {
+		// As much as all of them take where they are as long as this one, within bounds.
+		f.ids.Grow(min(max(len(id)*(f.size-len(f.leaders)), len(id)), len(id)+idsGrowMax))
+	}
+	f.ids.Write(id)
+	f.leaders[requestKey{queue, partition, f.ids.String()[from:]}] = i
 	return i, false
 }
 

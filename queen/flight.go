@@ -129,6 +129,9 @@ func (f *flight) encode(window, batchBytesMax, decompressedMax int, suspected fu
 					f.withheld = append(f.withheld, it)
 					f.call.Withheld = append(f.call.Withheld, it.hash)
 				default:
+					if l.run == nil {
+						l.run = make([]*pushItem, 0, len(e.items))
+					}
 					l.run = append(l.run, it)
 				}
 			}
@@ -172,7 +175,7 @@ func (s *openSegment) sizeOnce() int {
 		if s.bytes == 0 { // made by hand, for a transaction or a timer
 			bytes += len(e.batch)
 			for _, it := range e.items {
-				bytes += nativeSize(it.msg)
+				bytes += it.size
 			}
 		}
 	}
@@ -208,6 +211,7 @@ func (l *layout) flushRun() {
 	}
 	f := l.f
 	msgs := make([]*Message, len(l.run))
+	l.hashes = slices.Grow(l.hashes, len(l.run))
 	for i, it := range l.run {
 		msgs[i] = it.msg
 		if it.uid {

@@ -20,7 +20,9 @@ func TestASegmentIsMadeAtItsSize(t *testing.T) {
 		pu := &push{done: make(chan struct{})}
 		pu.open.Store(int64(n))
 		for range n {
-			e.items = append(e.items, &pushItem{msg: &Message{Value: make([]byte, size), Key: []byte("key")}, out: &Pushed{}, push: pu})
+			m := &Message{Value: make([]byte, size), Key: []byte("key")}
+			it := newPushItem(m, nativeSize(m), &Pushed{}, pu)
+			e.items = append(e.items, &it)
 		}
 		return e
 	}

@@ -63,7 +63,7 @@ func (b IDBase) valid() bool {
 // of a UUIDv7, and nothing else: an id that a client merely wrote in another
 // form was not minted by us, so it must not be matched against an id base.
 func ParseID(text []byte) (hi, lo int64, ok bool) {
-	if len(text) != idTextLen {
+	if len(text) != idTextLen || text[14] != '0'+idVersion { // most ids are others
 		return 0, 0, false
 	}
 	var halves [2]uint64

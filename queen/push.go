@@ -56,33 +56,46 @@ func (e *Engine) Push(ctx context.Context, msgs []Message) []Pushed {
 	byPartition := map[*partition]*target{}
 	leader := make([]int, len(msgs))
 	size := 0
+	made := make([]pushItem, len(msgs)) // one allocation for all
+	var t *target                       // of the message before, …
+	var named *Message                  // … where that was named there, not chosen
 	for i := range msgs {
 		m := &msgs[i]
 		leader[i] = i
 		out[i] = Pushed{Status: Failed, TransactionID: m.ID, Partition: m.Partition, Offset: -1}
-		p, err := e.pushTarget(ctx, m, msgs[i+1:])
+		n := nativeSize(m)
+		if named == nil || named.Queue != m.Queue || named.Partition != m.Partition {
+			named = nil
+			p, err := e.pushTarget(ctx, m, msgs[i+1:])
+			if err != nil {
+				out[i].Err = err
+				continue
+			}
+			if t = byPartition[p]; t == nil {
+				t = &target{p: p}
+				byPartition[p] = t
+				order = append(order, t)
+			}
+			if m.Partition != "" {
+				named = m
+			}
+		}
+		err := validateID(m.ID)
+		if err == nil {
+			err = fits(m, n, t.p)
+		}
 		if err != nil {
 			out[i].Err = err
 			continue
 		}
-		out[i].Partition = p.name
-		if l, follows := firsts.Lead(m.Queue, p.name, m.ID, i); follows {
+		out[i].Partition = t.p.name
+		if l, follows := firsts.Lead(m.Queue, t.p.name, m.ID, i); follows {
 			leader[i] = l
 			continue
 		}
-		it := &pushItem{msg: m, out: &out[i], push: pu}
-		if m.ID != nil {
-			it.hash = dedup.Of(m.ID)
-			it.hi, it.lo, it.uid = ParseID(m.ID)
-		}
-		t := byPartition[p]
-		if t == nil {
-			t = &target{p: p}
-			byPartition[p] = t
-			order = append(order, t)
-		}
-		t.items = append(t.items, it)
-		size += nativeSize(m)
+		made[i] = newPushItem(m, n, &out[i], pu)
+		t.items = append(t.items, &made[i])
+		size += n
 	}
 	if size > 0 {
 		if err := e.writer.budget.acquire(ctx, size); err != nil {
@@ -134,7 +147,7 @@ func (e *Engine) enqueuePush(p *partition, items []*pushItem) {
 	for len(items) > 0 {
 		n, size := 0, 0
 		for n < len(items) {
-			s := nativeSize(items[n].msg)
+			s := items[n].size
 			if n > 0 && size+s > e.cfg.SegmentBytesMax {
 				break
 			}
@@ -146,21 +159,34 @@ func (e *Engine) enqueuePush(p *partition, items []*pushItem) {
 	}
 }
 
-// pushTarget validates a message and finds its partition. What has to be made is made
-// for the messages after it too.
+// newPushItem is a message, of that nativeSize, that was checked and leads.
+func newPushItem(m *Message, size int, out *Pushed, pu *push) pushItem {
+	it := pushItem{msg: m, size: size, out: out, push: pu}
+	if m.ID != nil {
+		it.hash = dedup.Of(m.ID)
+		it.hi, it.lo, it.uid = ParseID(m.ID)
+	}
+	return it
+}
+
+// pushTarget checks the names and the id of a message and finds its partition. What has
+// to be made is made for the messages after it too.
 func (e *Engine) pushTarget(ctx context.Context, m *Message, after []Message) (*partition, error) {
 	if err := validateMessage(m); err != nil {
 		return nil, err
 	}
-	p, err := e.choosePartition(ctx, m, after...)
-	if err != nil {
-		return nil, err
-	}
-	return p, fits(m, p)
+	return e.choosePartition(ctx, m, after...)
 }
 
 // validateMessage checks names and id.
 func validateMessage(m *Message) error {
+	if err := validateNames(m); err != nil {
+		return err
+	}
+	return validateID(m.ID)
+}
+
+func validateNames(m *Message) error {
 	if err := ValidateName("queue", m.Queue); err != nil {
 		return err
 	}
@@ -169,22 +195,26 @@ func validateMessage(m *Message) error {
 			return err
 		}
 	}
-	if m.ID != nil && (len(m.ID) == 0 || len(m.ID) > IDBytesMax) {
+	return nil
+}
+
+func validateID(id []byte) error {
+	if id != nil && (len(id) == 0 || len(id) > IDBytesMax) {
 		return fmt.Errorf("%w: a transactionId has 1 to %d bytes, this one has %d; leave it out to have one minted",
-			ErrInvalidRequest, IDBytesMax, len(m.ID))
+			ErrInvalidRequest, IDBytesMax, len(id))
 	}
 	return nil
 }
 
-// fits checks whether a message can go to a partition.
-func fits(m *Message, p *partition) error {
-	o := p.queue.describe().Options
+// fits checks whether a message, of that nativeSize, can go to a partition.
+func fits(m *Message, size int, p *partition) error {
+	o := &p.queue.desc.Load().Options
 	if o.CleanupCompact && m.Key == nil {
 		return fmt.Errorf("%w: queue %q is compacted and takes no message without a key", ErrInvalidRecord, m.Queue)
 	}
-	if limit := o.MaxMessageBytes; nativeSize(m) > limit {
+	if limit := o.MaxMessageBytes; size > limit {
 		return fmt.Errorf("%w: the message takes %d bytes as a record batch, queue %q allows %d (maxMessageBytes)",
-			ErrTooLarge, nativeSize(m), m.Queue, limit)
+			ErrTooLarge, size, m.Queue, limit)
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"queenmq/dedup"
 	"queenmq/store"
 )
 
@@ -294,18 +293,21 @@ func (e *Engine) fire(ctx context.Context, due []store.DueTimer) (fired int, err
 		if t.Partition != nil {
 			m.Partition = *t.Partition
 		}
+		size := nativeSize(m)
 		p, err := e.pushTarget(ctx, m, nil)
+		if err == nil {
+			err = fits(m, size, p)
+		}
 		if err != nil {
 			if err := e.delayTimer(ctx, t, err); err != nil {
 				return 0, err
 			}
 			continue
 		}
-		it := &pushItem{msg: m, out: &Pushed{}, push: pu, hash: dedup.Of(m.ID)}
-		it.hi, it.lo, it.uid = ParseID(m.ID)
+		it := newPushItem(m, size, &Pushed{}, pu)
 		f := &flight{
 			p: p, whole: true, base: IDBase{Hi: t.IDHi, Lo: t.IDLo}, fixed: true,
-			seg: &openSegment{entries: []*entry{{items: []*pushItem{it}}}},
+			seg: &openSegment{entries: []*entry{{items: []*pushItem{&it}}}},
 		}
 		f.seg.deadline, _ = ctx.Deadline()
 		all = append(all, firing{t, f})

@@ -220,11 +220,7 @@ func (t *transaction) targets(ctx context.Context, out []Pushed, pu *push) (targ
 			leader[i] = l
 			continue
 		}
-		it := &pushItem{msg: m, out: &out[i], push: pu}
-		if m.ID != nil {
-			it.hash = dedup.Of(m.ID)
-			it.hi, it.lo, it.uid = ParseID(m.ID)
-		}
+		it := newPushItem(m, nativeSize(m), &out[i], pu)
 		key := [2]string{m.Queue, p.name}
 		target := byName[key]
 		if target == nil {
@@ -232,7 +228,7 @@ func (t *transaction) targets(ctx context.Context, out []Pushed, pu *push) (targ
 			byName[key] = target
 			targets = append(targets, target)
 		}
-		target.items = append(target.items, it)
+		target.items = append(target.items, &it)
 		pu.open.Add(1)
 	}
 	if len(targets) > TransactionPartitionsMax {
@@ -271,14 +267,14 @@ func (e *Engine) findTarget(ctx context.Context, m *Message) (p *partition, fres
 		if p, err = e.choosePartition(ctx, m); err != nil {
 			return nil, false, err
 		}
-		return p, false, fits(m, p)
+		return p, false, fits(m, nativeSize(m), p)
 	}
 	name := cmp.Or(m.Partition, DefaultPartition)
 	if p = q.named(name); p == nil {
 		p, fresh = &partition{name: name, queue: q}, true
 		p.seen(e.db.Incarnation().Epoch, 0, 0)
 	}
-	return p, fresh, fits(m, p)
+	return p, fresh, fits(m, nativeSize(m), p)
 }
 
 // attempt makes the call once, as things are known to be. No verdict and no error
@@ -299,7 +295,7 @@ func (t *transaction) attempt(ctx context.Context) (*Transacted, error) {
 			known = append(known, g.p)
 		}
 		for _, it := range g.items {
-			size += nativeSize(it.msg)
+			size += it.size
 		}
 	}
 	if err := e.writer.budget.acquire(ctx, size); err != nil {

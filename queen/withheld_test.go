@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"queenmq/dedup"
 	"queenmq/store"
 	"queenmq/store/storetest"
 )
@@ -28,7 +27,8 @@ func handFlight(t *testing.T, e *Engine) (f *flight, out []Pushed) {
 	pu.open.Store(int64(len(ids)))
 	for i, id := range ids {
 		m := &Message{Queue: "q", ID: []byte(id), Value: []byte("x")}
-		en.items = append(en.items, &pushItem{msg: m, hash: dedup.Of(m.ID), out: &out[i], push: pu})
+		it := newPushItem(m, nativeSize(m), &out[i], pu)
+		en.items = append(en.items, &it)
 	}
 	f = &flight{p: p, seg: &openSegment{entries: []*entry{en}}}
 	if !e.writer.prepare(t.Context(), f) {

@@ -72,6 +72,7 @@ type entry struct {
 // pushItem is one native message on its way.
 type pushItem struct {
 	msg     *Message
+	size    int        // nativeSize of msg
 	hash    dedup.Hash // zero: minted
 	uid     bool       // the id looks like a minted one …
 	hi, lo  int64      // … with these halves
@@ -112,7 +113,7 @@ type flight struct {
 func (w *writer) enqueue(p *partition, e *entry) {
 	size := len(e.batch)
 	for _, it := range e.items {
-		size += nativeSize(it.msg)
+		size += it.size
 	}
 	w.count(1) // first: close waits for whatever gets past the next line
 	defer w.count(-1)
@@ -535,7 +536,7 @@ func (w *writer) putBack(p *partition, rest []*entry, deadline time.Time) {
 	for _, e := range rest {
 		s.bytes += len(e.batch)
 		for _, it := range e.items {
-			s.bytes += nativeSize(it.msg)
+			s.bytes += it.size
 		}
 	}
 	w.count(1)

@@ -87,20 +87,46 @@ func BenchmarkPop(b *testing.B) {
 	}
 }
 
-// TestPushAllocatesNothingPerItem: a plain item costs its share of the slices it
-// is kept in, and no allocation of its own.
+// TestPushAllocatesNothingPerItem: reading a plain item and writing its outcome costs
+// its share of the slices they are kept in, and no allocation of its own.
 func TestPushAllocatesNothingPerItem(t *testing.T) {
-	s, _ := newTestServer(Config{})
+	s, f := newTestServer(Config{})
+	s.engine = &instant{fake: f}
 	allocs := func(items int) float64 {
 		x := &exchange{s: s, req: httptest.NewRequest("POST", "/api/v1/push", nil), body: []byte(pushBody(items, 64))}
 		return testing.AllocsPerRun(10, func() {
-			got, err := x.readPush()
-			if err != nil || len(got.msgs) != items {
+			a, err := s.push(x)
+			if err != nil || a.status != 201 {
 				t.Fatal(err)
 			}
 		})
 	}
-	if few, many := allocs(1000), allocs(2000); many-few > 50 {
-		t.Errorf("%v allocations for 1,000 items, %v for 2,000", few, many)
+	if few, many := allocs(100), allocs(2000); few > 20 || many-few > 20 {
+		t.Errorf("%v allocations for 100 items, %v for 2,000", few, many)
+	}
+}
+
+// TestPopAllocatesNothingPerMessage: the same for a message of a pop's answer.
+func TestPopAllocatesNothingPerMessage(t *testing.T) {
+	s, f := newTestServer(Config{})
+	e := &instant{fake: f}
+	s.engine = e
+	allocs := func(messages int) float64 {
+		e.popped = queen.Popped{Queue: "orders", Partition: "p", PartitionID: 7, LeaseID: uuid.Max}
+		for i := range messages {
+			e.popped.Messages = append(e.popped.Messages, queen.StoredMessage{
+				TransactionID: fmt.Appendf(nil, "order-%d", i), Offset: int64(i), Value: []byte(`{"a":[1,"x\u0041"]}`),
+			})
+		}
+		x := &exchange{s: s, req: httptest.NewRequest("GET", "/api/v1/pop/queue/orders", nil), names: names{queue: "orders"}}
+		return testing.AllocsPerRun(10, func() {
+			a, err := s.pop(x)
+			if err != nil || a.status != 200 {
+				t.Fatal(err)
+			}
+		})
+	}
+	if few, many := allocs(100), allocs(2000); few > 60 || many-few > 20 {
+		t.Errorf("%v allocations for 100 messages, %v for 2,000", few, many)
 	}
 }

@@ -17,10 +17,21 @@ import (
 type budget struct {
 	mu    sync.Mutex
 	free  int64
-	freed chan struct{} // closed and replaced whenever bytes come back
+	freed chan struct{} // closed when bytes come back; nil where nobody waits
 }
 
-func newBudget(n int64) *budget { return &budget{free: n, freed: make(chan struct{})} }
+func newBudget(n int64) *budget { return &budget{free: n} }
+
+// try takes n bytes where they are there.
+func (b *budget) try(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.free < n {
+		return false
+	}
+	b.free -= n
+	return true
+}
 
 // take takes n bytes, waiting for them; ErrOverloaded where ctx ended first.
 func (b *budget) take(ctx context.Context, n int64) error {
@@ -30,6 +41,9 @@ func (b *budget) take(ctx context.Context, n int64) error {
 			b.free -= n
 			b.mu.Unlock()
 			return nil
+		}
+		if b.freed == nil {
+			b.freed = make(chan struct{})
 		}
 		freed := b.freed
 		b.mu.Unlock()
@@ -44,8 +58,10 @@ func (b *budget) take(ctx context.Context, n int64) error {
 func (b *budget) give(n int64) {
 	b.mu.Lock()
 	b.free += n
-	close(b.freed)
-	b.freed = make(chan struct{})
+	if b.freed != nil {
+		close(b.freed)
+		b.freed = nil
+	}
 	b.mu.Unlock()
 }
 

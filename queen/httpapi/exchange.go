@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -53,8 +54,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.metrics.inFlight.Dec()
 		took := time.Since(began)
 		s.metrics.answered(x.route, x.status, took)
-		s.log.Debug("http request", "method", r.Method, "path", r.URL.EscapedPath(), "status", x.status,
-			"took", took, "request_id", x.id, "remote", r.RemoteAddr)
+		if s.log.Enabled(r.Context(), slog.LevelDebug) {
+			s.log.Debug("http request", "method", r.Method, "path", r.URL.EscapedPath(), "status", x.status,
+				"took", took, "request_id", x.id, "remote", r.RemoteAddr)
+		}
 		if x.status == 0 { // the answer cannot be finished: let the client see that
 			panic(http.ErrAbortHandler)
 		}
@@ -124,6 +127,10 @@ func (x *exchange) crossOrigin() bool {
 
 // take takes bytes from the budget until the exchange ends.
 func (x *exchange) take(n int64) error {
+	if x.s.budget.try(n) {
+		x.taken += n
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(x.req.Context(), x.s.cfg.InFlightWait)
 	defer cancel()
 	if err := x.s.budget.take(ctx, n); err != nil {

@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -330,17 +332,35 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
+// special marks bytes of w that may not stand for themselves in a string: those below
+// 0x20, '"' and '\\'. It is 0 where there is none; above the lowest byte marked others may
+// be marked that are none.
+func special(w uint64) uint64 {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := w^ones*'"', w^ones*'\\'
+	return ((w - ones*0x20) &^ w & tops) | ((quote - ones) &^ quote & tops) | ((backslash - ones) &^ backslash & tops)
+}
+
+// plainLen is how many bytes at the start of b stand for themselves in a string.
+func plainLen(b []byte) int {
+	n := 0
+	for ; len(b)-n >= 8; n += 8 {
+		if s := special(binary.LittleEndian.Uint64(b[n:])); s != 0 {
+			return n + bits.TrailingZeros64(s)/8
+		}
+	}
+	for n < len(b) && plain[b[n]] {
+		n++
+	}
+	return n
+}
+
 // rawString reads a string and returns what stands between its quotes.
 func (r *reader) rawString() (raw []byte, escaped bool, err error) {
 	r.pos++
 	start := r.pos
 	for r.pos < len(r.src) {
-		rest := r.src[r.pos:]
-		n := 0
-		for n < len(rest) && plain[rest[n]] {
-			n++
-		}
-		if r.pos += n; r.pos == len(r.src) {
+		if r.pos += plainLen(r.src[r.pos:]); r.pos == len(r.src) {
 			break
 		}
 		switch c := r.src[r.pos]; {

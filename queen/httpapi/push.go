@@ -21,17 +21,26 @@ func (s *Server) push(x *exchange) (answer, error) {
 	outcomes := s.pushAll(x, items)
 	b := make([]byte, 0, 16+len(outcomes)*224)
 	b = append(b, '[')
-	counts := make(map[queen.PushStatus]int, 3)
+	counts := [...]struct {
+		status queen.PushStatus
+		n      int
+	}{{status: queen.Queued}, {status: queen.Duplicate}, {status: queen.Failed}}
 	for i := range outcomes {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		counts[outcomes[i].Status]++
+		for k := range counts {
+			if counts[k].status == outcomes[i].Status {
+				counts[k].n++
+			}
+		}
 		b = appendPushed(b, i, &items.msgs[i], &outcomes[i])
 	}
 	b = append(b, ']')
-	for status, n := range counts {
-		s.metrics.items.WithLabelValues(string(status)).Add(float64(n))
+	for _, c := range counts {
+		if c.n > 0 {
+			s.metrics.items.WithLabelValues(string(c.status)).Add(float64(c.n))
+		}
 	}
 	if p := noneTaken(outcomes); p != nil {
 		p.items = b

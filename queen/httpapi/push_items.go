@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/base64"
+	"slices"
 	"unsafe"
 
 	"queenmq/queen"
@@ -76,6 +77,7 @@ func (x *exchange) readItem(r *reader, items *pushItems, i int) error {
 			return err
 		}
 	}
+	start := r.pos
 	d := itemReader{r: r}
 	if i > 0 {
 		d.last = &items.msgs[i-1]
@@ -88,6 +90,12 @@ func (x *exchange) readItem(r *reader, items *pushItems, i int) error {
 		d.bad = e // not an object
 	} else if err != nil {
 		return err
+	}
+	if len(items.msgs) == cap(items.msgs) {
+		// The first time, room for as many as this one lets expect, and at most for
+		// those that are paid for.
+		more := 1 + (len(r.src)-r.pos)/max(1, r.pos-start)
+		items.msgs = slices.Grow(items.msgs, min(more, itemsPerTake-i%itemsPerTake))
 	}
 	items.msgs = append(items.msgs, d.msg)
 	if d.bad != nil {
