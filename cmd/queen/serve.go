@@ -101,10 +101,10 @@ func (b *broker) onClose(name string, f func(context.Context) error) {
 	b.opened = append(b.opened, opened{name, f})
 }
 
-// serveGCPercent makes a broker collect its garbage twice as often as Go would. What
-// it holds is bytes without pointers, so that costs next to nothing, and half of
+// serveGCPercent makes a broker collect its garbage more often than Go would (100). What
+// it holds is bytes without pointers, so that costs little, and more than half of
 // the memory above what it holds is saved.
-const serveGCPercent = 50
+const serveGCPercent = 40
 
 // Run serves until the process is told to stop or a part fails.
 func (c *serveCommand) Run(p *process) error {
