@@ -69,6 +69,14 @@ func (c *benchKafka) side(brokers []string, vs bool, clients int, linger time.Du
 	}
 }
 
+// begin makes the values, and takes the broker that runs for the load, if one does.
+func (c *benchKafka) begin(child *childBroker) (*bench.Payload, error) {
+	if child != nil {
+		c.Brokers = []string{child.kafka}
+	}
+	return bench.NewPayload(bench.PayloadKind(c.Payload), c.Size, seed())
+}
+
 func (c *benchKafka) conditions(to *bench.Conditions, clients int, linger time.Duration) {
 	to.Payload, to.Size, to.Partitions, to.Clients = bench.PayloadKind(c.Payload), c.Size, c.Partitions, clients
 	to.Acks, to.Compression, to.Idempotent, to.Linger = "all", c.Compression, &c.Idempotent, linger.String()
@@ -110,12 +118,9 @@ func validateVs(vs string) error {
 // Run produces to the brokers, in turn with the other side.
 func (c *benchProduce) Run(p *process) error {
 	return c.around(p, func() error {
-		payload, err := bench.NewPayload(bench.PayloadKind(c.Payload), c.Size, seed())
+		payload, err := c.begin(c.child)
 		if err != nil {
 			return err
-		}
-		if c.child != nil {
-			c.Brokers = []string{c.child.kafka}
 		}
 		c.conditions(&c.began, c.Clients, c.Linger)
 		return c.compare(p, "produce", c.side(c.Brokers, false, c.Clients, c.Linger, payload), c.Vs, payload, func(vs string, _ *bench.Database) bench.Side {
@@ -149,12 +154,9 @@ const fillLinger = 10 * time.Millisecond
 // Run fills topics and reads them, in turn with the other side.
 func (c *benchConsume) Run(p *process) error {
 	return c.around(p, func() error {
-		payload, err := bench.NewPayload(bench.PayloadKind(c.Payload), c.Size, seed())
+		payload, err := c.begin(c.child)
 		if err != nil {
 			return err
-		}
-		if c.child != nil {
-			c.Brokers = []string{c.child.kafka}
 		}
 		side := func(brokers []string, vs bool) bench.Side {
 			return &bench.Consume{Kafka: c.side(brokers, vs, c.Clients, fillLinger, payload), FillBytes: c.Fill * 1e6}

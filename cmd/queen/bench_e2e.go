@@ -37,12 +37,9 @@ func (c *benchE2E) Validate() error {
 // Run sends at the rate and follows, in turn with the other side.
 func (c *benchE2E) Run(p *process) error {
 	return c.around(p, func() error {
-		payload, err := bench.NewPayload(bench.PayloadKind(c.Payload), c.Size, seed())
+		payload, err := c.begin(c.child)
 		if err != nil {
 			return err
-		}
-		if c.child != nil {
-			c.Brokers = []string{c.child.kafka}
 		}
 		side := func(brokers []string, vs bool) bench.Side {
 			return &bench.E2E{Kafka: c.side(brokers, vs, c.Clients, c.Linger, payload), Rate: c.Rate}

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	_ "embed" // the statements
-	"errors"
 	"fmt"
 	"time"
 
@@ -158,10 +157,6 @@ func (b *Baseline) Verify(ctx context.Context) (Verified, error) {
 
 // Close ends the connections; the table goes with the database's schema.
 func (b *Baseline) Close(ctx context.Context) error {
-	var errs []error
-	for _, c := range b.conns {
-		errs = append(errs, c.Close(ctx))
-	}
-	b.conns = nil
-	return errors.Join(errs...)
+	defer func() { b.conns = nil }()
+	return closeConns(ctx, b.conns)
 }

@@ -178,3 +178,12 @@ func (db *Database) Close(ctx context.Context) error {
 	}
 	return errors.Join(err, db.conn.Close(ctx))
 }
+
+// closeConns ends connections, each of them.
+func closeConns(ctx context.Context, conns []*pgx.Conn) error {
+	var errs []error
+	for _, c := range conns {
+		errs = append(errs, c.Close(ctx))
+	}
+	return errors.Join(errs...)
+}

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	_ "embed" // the statements
-	"errors"
 	"fmt"
 	"time"
 
@@ -110,10 +109,6 @@ func (r *Rows) Verify(ctx context.Context) (Verified, error) {
 
 // Close ends the connections; the table goes with the database's schema.
 func (r *Rows) Close(ctx context.Context) error {
-	var errs []error
-	for _, c := range r.conns {
-		errs = append(errs, c.Close(ctx))
-	}
-	r.conns = nil
-	return errors.Join(errs...)
+	defer func() { r.conns = nil }()
+	return closeConns(ctx, r.conns)
 }
