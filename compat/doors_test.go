@@ -2,6 +2,7 @@ package compat
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -88,9 +89,9 @@ func kafkaHeaders(r *kgo.Record) []string {
 // keys, headers, nulls, offsets, order.
 func TestBothDoorsSeeOneQueue(t *testing.T) {
 	t.Parallel()
-	p, ctx := shared(t), within(t, 2*time.Minute)
+	p := shared(t)
 	run := "-" + uuid.NewString()[:8]
-	popAll := func(t *testing.T, path string) []door {
+	popAll := func(ctx context.Context, t *testing.T, path string) []door {
 		t.Helper()
 		var a struct{ Messages []door }
 		call(ctx, t, p, "GET", path, nil, &a, http.StatusOK, http.StatusNoContent)
@@ -99,6 +100,7 @@ func TestBothDoorsSeeOneQueue(t *testing.T) {
 
 	t.Run("pushed over HTTP, read by Kafka", func(t *testing.T) {
 		t.Parallel()
+		ctx := within(t, 2*time.Minute)
 		var items []map[string]any
 		for i := range 10 {
 			items = append(items, map[string]any{
@@ -123,6 +125,7 @@ func TestBothDoorsSeeOneQueue(t *testing.T) {
 
 	t.Run("produced by Kafka, popped over HTTP", func(t *testing.T) {
 		t.Parallel()
+		ctx := within(t, 2*time.Minute)
 		sent := []*kgo.Record{
 			{Value: []byte("\x00\xff not JSON")},
 			{Value: nil, Key: []byte("k")},
@@ -141,7 +144,7 @@ func TestBothDoorsSeeOneQueue(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got := popAll(t, "/api/v1/pop/queue/kafka-to-http"+run+"?batch=100&wait=true&timeout=30000")
+		got := popAll(ctx, t, "/api/v1/pop/queue/kafka-to-http"+run+"?batch=100&wait=true&timeout=30000")
 		if len(got) != len(sent) {
 			t.Fatalf("%d messages, want %d", len(got), len(sent))
 		}
@@ -168,6 +171,7 @@ func TestBothDoorsSeeOneQueue(t *testing.T) {
 
 	t.Run("both at once on one partition", func(t *testing.T) {
 		t.Parallel()
+		ctx := within(t, 2*time.Minute)
 		const each = 500
 		cl := kafka(t, p, kgo.DefaultProduceTopic("both-doors"+run))
 		if _, err := kadm.NewClient(cl).CreateTopic(ctx, 1, 1, nil, "both-doors"+run); err != nil {
@@ -203,7 +207,7 @@ func TestBothDoorsSeeOneQueue(t *testing.T) {
 			next[r.Value[1]]++
 		}
 		for len(byHTTP) < 2*each {
-			got := popAll(t, "/api/v1/pop/queue/both-doors"+run+"?batch=300&autoAck=true")
+			got := popAll(ctx, t, "/api/v1/pop/queue/both-doors"+run+"?batch=300&autoAck=true")
 			if len(got) == 0 {
 				break
 			}
@@ -218,6 +222,7 @@ func TestBothDoorsSeeOneQueue(t *testing.T) {
 
 	t.Run("a group of one name has one position", func(t *testing.T) {
 		t.Parallel()
+		ctx := within(t, 2*time.Minute)
 		cl := kafka(t, p, kgo.DefaultProduceTopic("one-group"+run), kgo.AllowAutoTopicCreation())
 		for i := range 10 {
 			if err := cl.ProduceSync(ctx, kgo.StringRecord(fmt.Sprint(i))).FirstErr(); err != nil {
@@ -241,7 +246,7 @@ func TestBothDoorsSeeOneQueue(t *testing.T) {
 		if err := admin.CommitAllOffsets(ctx, "doors-other"+run, other); err != nil {
 			t.Fatal(err)
 		}
-		got := popAll(t, "/api/v1/pop/queue/one-group"+run+"?batch=4&consumerGroup=doors-same"+run)
+		got := popAll(ctx, t, "/api/v1/pop/queue/one-group"+run+"?batch=4&consumerGroup=doors-same"+run)
 		var acks []map[string]any
 		for _, d := range got {
 			acks = append(acks, map[string]any{"transactionId": d.TransactionID, "partitionId": d.PartitionID, "leaseId": d.LeaseID, "status": "completed"})
@@ -255,7 +260,7 @@ func TestBothDoorsSeeOneQueue(t *testing.T) {
 		if err := admin.CommitAllOffsets(ctx, "doors-same"+run, forward); err != nil {
 			t.Fatal(err)
 		}
-		if got := popAll(t, "/api/v1/pop/queue/one-group"+run+"?batch=100&consumerGroup=doors-same"+run); len(got) != 2 || got[0].Offset != 8 {
+		if got := popAll(ctx, t, "/api/v1/pop/queue/one-group"+run+"?batch=100&consumerGroup=doors-same"+run); len(got) != 2 || got[0].Offset != 8 {
 			t.Errorf("after a Kafka commit of 8: %d messages, want offsets 8 and 9", len(got))
 		}
 	})

@@ -154,7 +154,8 @@ func server(t *testing.T) string {
 	return dir
 }
 
-// within is a context of a test that ends early.
+// within is a context of a test that ends early. A parallel subtest makes its own: it may
+// wait for its turn longer than its parent has.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)

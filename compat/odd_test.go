@@ -40,11 +40,12 @@ func raw(ctx context.Context, t *testing.T, p *broker.Process, method, path, bod
 // is refused; a refused item does not touch its neighbours; nothing is a 500.
 func TestOddThingsOverHTTP(t *testing.T) {
 	t.Parallel()
-	p, ctx := shared(t), within(t, 2*time.Minute)
+	p := shared(t)
 	run := "odd-" + uuid.NewString()[:8]
 
 	t.Run("payloads", func(t *testing.T) {
 		t.Parallel()
+		ctx := within(t, 2*time.Minute)
 		for i, payload := range []string{
 			`"\u0000"`, `"a\u0000b\ud800"`, `"\udfff\ud800"`, `1e400`, `-0`, `12345678901234567890.123456789012345678901234567890`,
 			`{"a":1,"a":2,"a":{"a":3}}`, `""`, `null`, `[ 1 ,	2 ]`, `"\/\b\f"`, `"` + strings.Repeat("x", 1_000_000) + `"`,
@@ -64,6 +65,7 @@ func TestOddThingsOverHTTP(t *testing.T) {
 
 	t.Run("bodies", func(t *testing.T) {
 		t.Parallel()
+		ctx := within(t, 2*time.Minute)
 		item := func(payload string) string { return `{"items":[{"queue":"` + run + `-b","payload":` + payload + `}]}` }
 		for _, f := range []struct{ body, code, says string }{
 			{item(strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)), "bad_json", "nested deeper than 1000"},
@@ -93,6 +95,7 @@ func TestOddThingsOverHTTP(t *testing.T) {
 
 	t.Run("neighbours", func(t *testing.T) {
 		t.Parallel()
+		ctx := within(t, 2*time.Minute)
 		q := run + "-n"
 		status, text := raw(ctx, t, p, "POST", "/api/v1/push", `{"items":[{"queue":"`+q+`","payload":1,"transactionId":"a"},{"queue":"`+q+`","payload":2,"transactionId":"\ud800"},`+
 			`{"queue":"`+q+`\u0001","payload":3},{"queue":"`+q+`","payload":"`+strings.Repeat("y", 2_000_000)+`"},{"queue":"`+q+`","payload":5,"transactionIdBase64":"AP8="}]}`)
@@ -114,6 +117,7 @@ func TestOddThingsOverHTTP(t *testing.T) {
 
 	t.Run("names", func(t *testing.T) {
 		t.Parallel()
+		ctx := within(t, 2*time.Minute)
 		for _, name := range []string{
 			run + "/a%2Fb?c#d", run + "..", run + " ", run + "é漢😀", run + "\"\\{}'", run + "+&=;", run + "\u007f\u0085\u202e", run + strings.Repeat("x", 249-len(run)),
 		} {
@@ -157,6 +161,7 @@ func TestOddThingsOverHTTP(t *testing.T) {
 
 	t.Run("ids that are no text", func(t *testing.T) {
 		t.Parallel()
+		ctx := within(t, 2*time.Minute)
 		q := run + "-ids"
 		for _, id := range []string{"AA==", "/w==", "gIGC", "CgA="} {
 			body := `{"items":[{"queue":"` + q + `","payload":1,"transactionIdBase64":"` + id + `"}]}`
