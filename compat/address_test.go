@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,14 +103,20 @@ func TestGroupsWorkBehindOneAddress(t *testing.T) {
 		defer stop()
 		groups := []string{k.group(), k.group(), k.group(), k.group(), k.group(), k.group()}
 		var total atomic.Int64
+		var refused sync.Map // by group: the last error of a commit
 		for _, group := range groups {
 			for range 2 {
 				cl := k.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(tp.name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 					kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll())
 				members.Go(func() {
 					for ctx.Err() == nil {
-						total.Add(int64(cl.PollFetches(ctx).NumRecords()))
-						_ = cl.CommitUncommittedOffsets(ctx)
+						// Not for ever: a commit that failed is made again without new records.
+						poll, done := context.WithTimeout(ctx, time.Second)
+						total.Add(int64(cl.PollFetches(poll).NumRecords()))
+						done()
+						if err := cl.CommitUncommittedOffsets(ctx); err != nil && ctx.Err() == nil {
+							refused.Store(group, err)
+						}
 						cl.AllowRebalance()
 					}
 				})
@@ -120,22 +127,26 @@ func TestGroupsWorkBehindOneAddress(t *testing.T) {
 			k.must(producer.ProduceSync(ctx, kgo.StringRecord(fmt.Sprint(i))).FirstErr(), "produce")
 		}
 		for done := false; !done; {
+			var seen []string
 			done = true
 			k.asAdmin(func(adm *kadm.Client) {
 				described, err := adm.DescribeGroups(ctx, groups...)
 				done = err == nil && len(described) == len(groups)
 				for _, g := range described {
 					done = done && g.Err == nil && g.State == "Stable" && len(g.Members) == 2
+					seen = append(seen, fmt.Sprintf("%s %s, %d members, %v", g.Group, g.State, len(g.Members), g.Err))
 				}
 				for _, group := range groups {
 					lag := int64(n)
 					got, err := adm.FetchOffsets(ctx, group)
 					got.Each(func(o kadm.OffsetResponse) { lag -= o.At })
 					done = done && err == nil && lag == 0
+					last, _ := refused.Load(group)
+					seen = append(seen, fmt.Sprintf("%s lag %d, %v; last refused commit: %v", group, lag, err, last))
 				}
 			})
 			if !done && !k.pause(100*time.Millisecond) {
-				k.Fatalf("the groups did not settle; %d records of %d were read", total.Load(), n*len(groups))
+				k.Fatalf("the groups did not settle; %d records of %d were read; %s", total.Load(), n*len(groups), strings.Join(seen, "; "))
 			}
 		}
 		// Whoever is asked lists all of them.
