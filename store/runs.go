@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
@@ -67,6 +68,10 @@ func (db *DB) buildRun(ctx context.Context, partition int64, ids, fanout, levelM
 		var wrote *bool
 		err = conn.QueryRow(ctx, runWriteSQL, partition, w.above, w.replaced, w.first, w.last, w.level, w.ids,
 			hashes, offsets, ends).Scan(&wrote)
+		var pe *pgconn.PgError
+		if errors.As(err, &pe) && pe.Code == "23505" { // unique_violation
+			return nil // somebody else was faster
+		}
 		did = err == nil && wrote != nil
 		return db.writeError(conn, err)
 	})

@@ -6,11 +6,12 @@
 -- one block. The run holds every hash its caller found from p_first to p_last, which
 -- are the ends of rows. It is written if the runs p_replaced (last offsets, all of
 -- the level below) are all there, or, with none, if no run reaches beyond p_above.
--- Returns true, or nothing: somebody else was faster.
+-- Returns true, or nothing: somebody else was faster. Who was so while this waited
+-- is not seen (one snapshot for all statements), and is met as a unique violation.
 --
 -- Locks: an advisory one per partition, so that one step runs at a time.
 -- It is plain SQL because PL/pgSQL would copy the arrays once for each block.
--- Indexes: log_runs_pkey, log_run_blocks_pkey.
+-- Indexes: log_runs_pkey, log_runs_first_offset_partition_id_key, log_run_blocks_pkey.
 CREATE FUNCTION run_write_1(
     p_partition bigint,
     p_above     bigint,
@@ -26,7 +27,6 @@ CREATE FUNCTION run_write_1(
 LANGUAGE sql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT
 AS $$
-    -- A statement of its own: the others see what was committed while it waited.
     SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' run', p_partition));
 
     DELETE FROM log_runs d
