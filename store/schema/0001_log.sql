@@ -161,8 +161,7 @@ CREATE TABLE log_runs (
     first_offset bigint  NOT NULL,
     level        integer NOT NULL,
     ids          integer NOT NULL,
-    PRIMARY KEY (partition_id, last_offset),
-    UNIQUE (first_offset, partition_id)  -- of two builders that sort the same rows one fails; no index for looking
+    PRIMARY KEY (partition_id, last_offset)
 );
 
 -- A run's entries in ascending order of hash, some to a row: small enough to

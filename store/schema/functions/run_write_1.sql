@@ -6,12 +6,14 @@
 -- one block. The run holds every hash its caller found from p_first to p_last, which
 -- are the ends of rows. It is written if the runs p_replaced (last offsets, all of
 -- the level below) are all there, or, with none, if no run reaches beyond p_above.
--- Returns true, or nothing: somebody else was faster. Who was so while this waited
--- is not seen (one snapshot for all statements), and is met as a unique violation.
+-- Returns true, or nothing: somebody else was faster. All statements have one snapshot,
+-- taken before the wait: who was faster then is met as a unique violation, or, where he
+-- has merged meanwhile, not at all. Then two runs hold the same ids, which costs a look
+-- for each and changes no verdict.
 --
 -- Locks: an advisory one per partition, so that one step runs at a time.
 -- It is plain SQL because PL/pgSQL would copy the arrays once for each block.
--- Indexes: log_runs_pkey, log_runs_first_offset_partition_id_key, log_run_blocks_pkey.
+-- Indexes: log_runs_pkey, log_run_blocks_pkey.
 CREATE FUNCTION run_write_1(
     p_partition bigint,
     p_above     bigint,
