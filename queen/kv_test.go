@@ -74,7 +74,7 @@ func (m *kvModel) apply(o KVOp) (applied bool, reason string) {
 		if most, err := strconv.ParseInt(o.Max, 10, 64); err == nil && old+d > most {
 			return refuse("limit")
 		}
-		row.value = strconv.FormatInt(old+d, 10)
+		row.value, row.version = strconv.FormatInt(old+d, 10), 0 // as of any write: not told yet
 		m.keys[o.Key] = row
 	}
 	return true, ""
