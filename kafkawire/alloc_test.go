@@ -1,3 +1,7 @@
+// Under the race detector pools lose what they get at random.
+
+//go:build !race
+
 package kafkawire
 
 import (
@@ -16,7 +20,7 @@ import (
 )
 
 // What the door may allocate for each byte of records, on its way in or out. A
-// copy would be 1. Under the race detector pools lose a quarter of what they get.
+// copy would be 1.
 const allocatedPerByteMax = 0.5
 
 // bytesAllocated is what f allocates, on average. It counts the whole process, so

@@ -1,3 +1,7 @@
+// Under the race detector pools lose what they get at random.
+
+//go:build !race
+
 package kafkawire
 
 import (

@@ -1,3 +1,7 @@
+// Under the race detector pools lose what they get at random.
+
+//go:build !race
+
 package queen
 
 import (
@@ -11,8 +15,7 @@ import (
 
 // What the engine may allocate for each byte appended: the segment, and the
 // message to PostgreSQL. And for each byte read from there by who releases it:
-// less than a copy, although pools lose a quarter of what they get under the race
-// detector, and there are two, ours and the driver's.
+// less than a copy.
 const (
 	appendedPerByteMax = 2.5
 	readPerByteMax     = 1
