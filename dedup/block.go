@@ -79,7 +79,8 @@ func (b *block) find(k uint64, hits []hit) []hit {
 	return hits
 }
 
-// merge makes one block of consecutive ones, which have leafMask+1 leaves at most. Keys are spread evenly, so they are sorted by prefix in one pass.
+// merge makes one block of consecutive ones, which have leafMask+1 leaves at most.
+// Keys are spread evenly, so they are sorted by prefix in one pass.
 func merge(blocks []*block) *block {
 	n, leaves := 0, 0
 	for _, b := range blocks {
@@ -130,8 +131,8 @@ func sortKeys(keys []uint64) {
 	}
 }
 
-// findAll appends the spans of the leaves that hold one of the keys. It works in strides, places first and keys after, so that many lines of
-// memory are fetched at once.
+// findAll appends the spans of the leaves that hold one of the keys. It works in
+// strides, places first and keys after, so that many lines of memory are fetched at once.
 func (b *block) findAll(keys []uint64, hits []hit) []hit {
 	if b.index == nil {
 		for _, k := range keys {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,8 +47,8 @@ type run struct {
 // BuildRun makes one step of sorting a partition's sidecar into runs and says
 // whether it made one: a run of level 0 of the oldest rows that no run covers, if
 // they have RunIDs hashes, else one of RunFanout neighbours of a level. Runs are
-// derived: they change the cost of a probe, never its verdict. Sorting is done here,
-// because in PostgreSQL it took four times as long as all else about an id.
+// derived: they change the cost of a probe, never its verdict. Sorting is done here:
+// in PostgreSQL it took almost three times as long (DESIGN.md, D27).
 func (db *DB) BuildRun(ctx context.Context, partition int64) (bool, error) {
 	return db.buildRun(ctx, partition, RunIDs, RunFanout, RunLevelMax)
 }
@@ -104,6 +105,9 @@ func planRun(ctx context.Context, conn *pgx.Conn, partition int64, ids, fanout, 
 		return nil, err
 	}
 	if n != nil && *n >= int64(ids) {
+		if !spansRun(*first, *last) {
+			return nil, nil
+		}
 		w.first, w.last, w.ids = *first, *last, int32(*n)
 		w.entries = make(runEntries, 0, *n)
 		rows, err := conn.Query(ctx, runRowsSQL, partition, w.above, w.last)
@@ -123,6 +127,9 @@ func planRun(ctx context.Context, conn *pgx.Conn, partition int64, ids, fanout, 
 		w.ids += r.ids
 		w.replaced = append(w.replaced, r.last)
 	}
+	if !spansRun(w.first, w.last) {
+		return nil, nil
+	}
 	for _, r := range merged {
 		shift[r.last] = r.first - w.first
 	}
@@ -133,6 +140,11 @@ func planRun(ctx context.Context, conn *pgx.Conn, partition int64, ids, fanout, 
 	}
 	return w, w.collectBlocks(rows, shift)
 }
+
+// spansRun says whether a run may reach so far: its entries count offsets from its
+// first in 32 bits. Few ids among billions of minted ones are left to the sidecar,
+// because an offset that wrapped would hide its id.
+func spansRun(first, last int64) bool { return last-first <= math.MaxInt32 }
 
 func listRuns(ctx context.Context, conn *pgx.Conn, partition int64) ([]run, error) {
 	rows, err := conn.Query(ctx, runListSQL, partition)

@@ -193,3 +193,26 @@ func TestRunsOfTwoBuilders(t *testing.T) {
 		}
 	}
 }
+
+// TestRunsLeaveWhatIsTooWide: a run counts offsets in 32 bits. Ids further apart stay
+// with the sidecar, and are found there.
+func TestRunsLeaveWhatIsTooWide(t *testing.T) {
+	t.Parallel()
+	for _, apart := range []struct {
+		by   int64
+		made bool
+	}{{1 << 30, true}, {1 << 31, false}, {1 << 40, false}} {
+		l := newLedger(t, 3600, 1)
+		l.append(l.db, l.segment(0, 3600, 1, 2, 3))
+		l.append(l.db, l.segment(0, 3600, 4))
+		l.exec(`UPDATE log_txns SET base_offset = base_offset + $1, end_offset = end_offset + $1 WHERE end_offset = 3`, apart.by)
+		did, err := store.BuildRunOf(l.db, t.Context(), l.parts[0], 4, 8, 1)
+		if err != nil || did != apart.made {
+			t.Errorf("%d apart: made %v, %v; want %v", apart.by, did, err, apart.made)
+		}
+		r := l.append(l.db, l.segment(0, 3600, 4))[0]
+		if r.Status != store.SegmentDuplicates || r.Dups[0].Offset != 3+apart.by {
+			t.Errorf("%d apart: status %d, %+v; want a duplicate of offset %d", apart.by, r.Status, r.Dups, 3+apart.by)
+		}
+	}
+}
