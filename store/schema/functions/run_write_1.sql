@@ -6,10 +6,7 @@
 -- one block. The run holds every hash its caller found from p_first to p_last, which
 -- are the ends of rows. It is written if the runs p_replaced (last offsets, all of
 -- the level below) are all there, or, with none, if no run reaches beyond p_above.
--- Returns true, or nothing: somebody else was faster. All statements have one snapshot,
--- taken before the wait: who was faster then is met as a unique violation, or, where he
--- has merged meanwhile, not at all. Then two runs hold the same ids, which costs a look
--- for each and changes no verdict.
+-- Returns true, or nothing: somebody else was faster, and may have merged what he wrote.
 --
 -- Locks: an advisory one per partition, so that one step runs at a time.
 -- It is plain SQL because PL/pgSQL would copy the arrays once for each block.
@@ -29,6 +26,7 @@ CREATE FUNCTION run_write_1(
 LANGUAGE sql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT
 AS $$
+    -- Each statement has a snapshot of its own: the others see what was committed while this one waited.
     SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' run', p_partition));
 
     DELETE FROM log_runs d
@@ -46,13 +44,13 @@ AS $$
               FROM unnest(p_ends) WITH ORDINALITY e(z, i)) b
      WHERE NOT EXISTS (SELECT FROM log_runs r
                         WHERE r.partition_id = p_partition
-                          AND (r.last_offset = ANY (p_replaced) OR r.last_offset = p_last
+                          AND (r.last_offset = ANY (p_replaced) OR r.first_offset <= p_first AND r.last_offset >= p_last
                                OR cardinality(p_replaced) = 0 AND r.last_offset > p_above));
     INSERT INTO log_runs (partition_id, last_offset, first_offset, level, ids)
     SELECT p_partition, p_last, p_first, p_level, p_ids
      WHERE NOT EXISTS (SELECT FROM log_runs r
                         WHERE r.partition_id = p_partition
-                          AND (r.last_offset = ANY (p_replaced) OR r.last_offset = p_last
+                          AND (r.last_offset = ANY (p_replaced) OR r.first_offset <= p_first AND r.last_offset >= p_last
                                OR cardinality(p_replaced) = 0 AND r.last_offset > p_above))
     RETURNING true;
 $$;
