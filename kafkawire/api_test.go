@@ -204,7 +204,7 @@ func TestRequestsNotServedCloseTheConnection(t *testing.T) {
 	f(3, -1, "a negative version")
 	f(18, -1, "a negative version")
 	f(1, 3, "Fetch that would need conversion")
-	if log := d.logs.String(); !strings.Contains(log, "request key 9999 is not served") || !strings.Contains(log, "Metadata version 14 is not served, only 0–13") {
+	if log := d.wholeLog(); !strings.Contains(log, "request key 9999 is not served") || !strings.Contains(log, "Metadata version 14 is not served, only 0–13") {
 		t.Errorf("the log does not say why: %s", log)
 	}
 }

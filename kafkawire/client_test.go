@@ -103,6 +103,18 @@ func (l *logLines) String() string {
 	return string(l.b)
 }
 
+// wholeLog ends the door and gives all that it wrote to its log. A connection
+// says why it was closed after it was.
+func (d *door) wholeLog() string {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := d.Shutdown(ctx); err != nil {
+		d.t.Fatalf("the door did not end: %v", err)
+	}
+	return d.logs.String()
+}
+
 // client is one connection of a Kafka client.
 type client struct {
 	t    testing.TB

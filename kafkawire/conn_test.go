@@ -199,8 +199,8 @@ func TestSlowFrameIsClosed(t *testing.T) {
 		if took := time.Since(began); took > 25*time.Second {
 			t.Errorf("closed after %v", took)
 		}
-		if !strings.Contains(d.logs.String(), "took too long") {
-			t.Errorf("the log does not say why: %s", d.logs)
+		if log := d.wholeLog(); !strings.Contains(log, "took too long") {
+			t.Errorf("the log does not say why: %s", log)
 		}
 	})
 }
@@ -332,8 +332,8 @@ func TestConnectionsPerAddressAreBounded(t *testing.T) {
 		d := open(t, func(c *Config) { c.ConnectionsPerIPMax = 1 })
 		ask[*kmsg.MetadataResponse](d.dial(), at(kmsg.NewPtrMetadataRequest(), 9))
 		d.dial().closed()
-		if !strings.Contains(d.logs.String(), "ConnectionsPerIPMax") {
-			t.Errorf("the log does not say why: %s", d.logs)
+		if log := d.wholeLog(); !strings.Contains(log, "ConnectionsPerIPMax") {
+			t.Errorf("the log does not say why: %s", log)
 		}
 	})
 }

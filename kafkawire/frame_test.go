@@ -23,7 +23,7 @@ func TestNonKafkaBytesCloseAtOnce(t *testing.T) {
 			c := d.dial()
 			go func() { _, _ = c.conn.Write([]byte(sent)) }()
 			c.closed()
-			if log := d.logs.String(); !strings.Contains(log, why) {
+			if log := d.wholeLog(); !strings.Contains(log, why) {
 				t.Errorf("the log does not say %q: %s", why, log)
 			}
 		})
@@ -68,7 +68,7 @@ func TestHostileBytesCannotFloodTheLog(t *testing.T) {
 		go func() { _, _ = c.conn.Write([]byte("\xff\xff\xff\xff")) }()
 		c.closed()
 	}
-	if n := strings.Count(d.logs.String(), "level=WARN"); n != 10 {
+	if n := strings.Count(d.wholeLog(), "level=WARN"); n != 10 {
 		t.Errorf("100 bad connections wrote %d warnings, want 10", n)
 	}
 }
@@ -97,7 +97,7 @@ func TestProduceOfTooManyPartitionsCloses(t *testing.T) {
 	c := d.dial()
 	c.send(produceRequest(9, -1, "t", batch(nil, record{value: "x"}))) // a topic and a partition
 	c.closed()
-	if log := d.logs.String(); !strings.Contains(log, "more than 1 partitions") {
+	if log := d.wholeLog(); !strings.Contains(log, "more than 1 partitions") {
 		t.Errorf("the log does not say why: %s", log)
 	}
 }
