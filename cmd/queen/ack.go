@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,6 +83,9 @@ func (c *ackCommand) acks(p *process) ([]byte, error) {
 	} else {
 		var got popped
 		text, err := io.ReadAll(io.LimitReader(p.stdin, answerMax))
+		if err == nil && len(bytes.TrimSpace(text)) == 0 { // so says a pop that found nothing
+			return nil, &exitError{exitNothing, errors.New("nothing to acknowledge: stdin is empty")}
+		}
 		if err == nil {
 			err = json.Unmarshal(text, &got)
 		}

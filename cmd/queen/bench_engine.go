@@ -37,7 +37,7 @@ func startEngine(ctx context.Context, log *slog.Logger) (_ *ownEngine, err error
 		}
 	}()
 	o.dataDir = filepath.Join(o.folder, "data")
-	if o.database, err = openDatabase(ctx, databaseFlags{DataDir: folder(o.dataDir)}, log); err != nil {
+	if o.database, err = openDatabase(ctx, databaseFlags{DataDir: place(o.dataDir)}, log); err != nil {
 		return nil, err
 	}
 	if err := o.database.migrate(ctx); err != nil {

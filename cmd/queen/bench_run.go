@@ -21,11 +21,11 @@ type benchRun struct {
 	Verify   bool          `env:"QUEEN_VERIFY" help:"Read everything back at the end and check count and checksum of every record."`
 	Output   string        `short:"o" env:"QUEEN_OUTPUT" default:"text" enum:"text,json" help:"Format of the report on stdout: ${enum}."`
 
-	Serve       bool   `env:"QUEEN_SERVE" help:"Run a broker of this binary on free ports and a temporary data folder for as long as the load lasts."`
-	DatabaseURL string `env:"QUEEN_DATABASE_URL" name:"database-url" placeholder:"URL" help:"PostgreSQL of the broker: for the baseline, and for its settings."`
-	DataDir     folder `env:"QUEEN_DATA_DIR" name:"data-dir" placeholder:"DIR" help:"Data folder of a running queen serve, instead of --database-url."`
-	Connections int    `env:"QUEEN_CONNECTIONS" default:"8" placeholder:"N" help:"Connections of the baseline (${default})."`
-	Row         int    `env:"QUEEN_ROW" default:"0" placeholder:"BYTES" help:"Bytes of each row of the baseline; 0 tries 64 KiB, 256 KiB and 1 MiB and takes the best."`
+	Serve       bool  `env:"QUEEN_SERVE" help:"Run a broker of this binary on free ports and a temporary data folder for as long as the load lasts."`
+	DatabaseURL place `env:"QUEEN_DATABASE_URL" name:"database-url" placeholder:"URL" help:"PostgreSQL of the broker: for the baseline, and for its settings."`
+	DataDir     place `env:"QUEEN_DATA_DIR" name:"data-dir" placeholder:"DIR" help:"Data folder of a running queen serve, instead of --database-url."`
+	Connections int   `env:"QUEEN_CONNECTIONS" default:"8" placeholder:"N" help:"Connections of the baseline (${default})."`
+	Row         int   `env:"QUEEN_ROW" default:"0" placeholder:"BYTES" help:"Bytes of each row of the baseline; 0 tries 64 KiB, 256 KiB and 1 MiB and takes the best."`
 
 	// Of a broker that runs for the load, or of an engine in this process.
 	child  *childBroker
@@ -135,12 +135,12 @@ func (c *benchRun) measure(p *process, mode string, a bench.Side, vs string, pay
 // openDatabase finds the PostgreSQL under the broker. Without the baseline it is
 // only asked for its settings, and only when named.
 func (c *benchRun) openDatabase(ctx context.Context, needed bool) (*bench.Database, string, error) {
-	url, named, dir := c.DatabaseURL, c.DataDir, ""
+	url, named, dir := string(c.DatabaseURL), c.DataDir, ""
 	if c.child != nil {
-		named = folder(c.child.dataDir)
+		named = place(c.child.dataDir)
 	}
 	if c.engine != nil {
-		named = folder(c.engine.dataDir)
+		named = place(c.engine.dataDir)
 	}
 	if url == "" && named == "" && !needed {
 		return nil, "", nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -63,6 +64,11 @@ func TestClientUsageErrorsNameTheMistake(t *testing.T) {
 	f("--header", "push", "q", "1", "-H", "nothing")
 	f("--batch", "pop", "q", "--batch", "0")
 	f("--lease", "pop", "q", "--lease", "10ms")
+	f("whole seconds", "pop", "q", "--lease", "1500ms")
+	f("--id is empty", "push", "q", "1", "--id", "")
+	f("--lease is empty", "ack", "7", "a", "--lease=")
+	f("--group is empty", "pop", "q", "-g", "")
+	f("<queue> is empty", "queue", "get", "")
 	f("which messages", "ack", "7")
 	f("status", "ack", "7", "a", "--status", "done")
 	f("OPTION=VALUE", "queue", "set", "q", "dedupWindowSeconds")
@@ -75,6 +81,23 @@ func TestClientUsageErrorsNameTheMistake(t *testing.T) {
 	f("--ttl", "kv", "put", "n", "k", "1", "--ttl", "1h", "--forever")
 	f("not JSON", "kv", "put", "n", "k", "x", "--forever")
 	f("output", "queue", "list", "-o", "yaml")
+}
+
+// What was not pushed is told, however the lines of stdin end.
+func TestPushOfLinesSaysWhatItLeftOut(t *testing.T) {
+	t.Parallel()
+	url := answering(t, 201, `[{"index":0,"status":"queued","offset":0}]`)
+	code, out, log := runQueenOn("1\n"+strings.Repeat("2", pushLineBytes+1)+"\n3\n", "push", "q", "--url", url)
+	if code != exitFailed || !strings.Contains(out, "queued") || !strings.Contains(log, "line 2 of stdin") {
+		t.Errorf("a line that is too long: code %d, stdout %q, stderr %q; want the one before it pushed, and a failure", code, out, log)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	var stdout, stderr bytes.Buffer
+	code = run(stopped, []string{"push", "q", "--url", url}, strings.NewReader("1\n"), &stdout, &stderr)
+	if code != exitFailed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted") {
+		t.Errorf("interrupted: code %d, stdout %q, stderr %q; want a failure, and nothing pushed", code, &stdout, &stderr)
+	}
 }
 
 // TestNothingShownIsObeyed: no cell, and no JSON on a terminal, has a character that
@@ -157,6 +180,7 @@ func TestCommandLineAgainstABroker(t *testing.T) {
 	f(0, `"data":{"a":1,"b":2}`, "", "pop", "comma", "--auto-ack")
 	f(2, "argument 3 is not UTF-8", "", "push", "raw", "\xff\x1b", "--bytes")
 	f(0, "queued", "\xff\x1b", "push", "raw", "--bytes")
+	f(1, "--bytes", "a\xff", "push", "raw", "--text")
 	f(0, "base64:/xs=", "", "pop", "raw", "--auto-ack", "-o", "table")
 	f(1, "too large", "", "push", "orders", `"`+strings.Repeat("x", 1<<20)+`"`)
 	f(3, "nothing to pop", "", "pop", "absent")
@@ -168,6 +192,7 @@ func TestCommandLineAgainstABroker(t *testing.T) {
 	f(0, `"success":true`, got, "ack")
 	f(1, "took no effect", got, "ack")
 	f(1, "queen pop -o json", "nonsense", "ack")
+	f(3, "nothing to acknowledge", "\n", "ack")
 
 	dead := f(0, `"data":{"a":1}`, "", "pop", "orders", "-g", "g", "-p", "p")
 	f(0, `"success":true`, dead, "ack", "--status", "dlq", "--reason", "poison \x1b")
@@ -199,6 +224,8 @@ func TestCommandLineAgainstABroker(t *testing.T) {
 	f(0, `"value":5`, "", "kv", "incr", "n", "c", "--by", "5", "--ttl", "1h")
 	f(0, "k    ", "", "kv", "list", "n", "k", "-o", "table")
 	f(1, "version", "", "kv", "delete", "n", "k", "--expect", "999999")
+	f(1, "expect", "", "kv", "delete", "n", "k", "--expect=-1")
+	f(0, `"value":""`, "", "kv", "put", "n", "empty", "", "--text", "--forever")
 	f(0, `"applied":true`, "", "kv", "delete", "n", "k")
 
 	f(0, `"deleted":true`, "", "queue", "delete", "orders", "--yes")

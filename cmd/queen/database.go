@@ -22,16 +22,17 @@ type database struct {
 	unlock func() error // of dir, beside an external database
 }
 
-// folder is the name of one. An empty name is a mistake, such as a variable that
-// is not set: what is meant to be kept would go to the default folder.
-type folder string
+// place is where things are kept: a folder, or a database. An empty one is a
+// mistake, also in the environment: what is meant to be kept somewhere would go to
+// the default folder.
+type place string
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (f *folder) UnmarshalText(b []byte) error {
+func (p *place) UnmarshalText(b []byte) error {
 	if len(b) == 0 {
-		return errors.New("is empty: name a folder, or leave it out")
+		return errors.New("is empty: give it a value, or leave it out")
 	}
-	*f = folder(b)
+	*p = place(b)
 	return nil
 }
 
@@ -39,7 +40,7 @@ func (f *folder) UnmarshalText(b []byte) error {
 // as it is: whether it answers shows when it is migrated.
 func openDatabase(ctx context.Context, f databaseFlags, log *slog.Logger) (*database, error) {
 	db := &database{config: store.Config{
-		URL: f.DatabaseURL, UnsafeDatabase: f.UnsafeDatabase, Application: version, Log: log,
+		URL: string(f.DatabaseURL), UnsafeDatabase: f.UnsafeDatabase, Application: version, Log: log,
 	}}
 	if f.DatabaseURL != "" {
 		return db, db.takeFolder(f.DataDir)
@@ -58,7 +59,7 @@ func openDatabase(ctx context.Context, f databaseFlags, log *slog.Logger) (*data
 
 // takeFolder makes and locks the folder in which a broker beside an external
 // database keeps its id: two brokers with one id would push each other out.
-func (db *database) takeFolder(named folder) (err error) {
+func (db *database) takeFolder(named place) (err error) {
 	dir := string(named)
 	if dir == "" {
 		return nil
@@ -101,7 +102,7 @@ func (db *database) close(ctx context.Context) error {
 }
 
 // dataDir is the folder asked for, or the user's state folder.
-func dataDir(asked folder) (string, error) {
+func dataDir(asked place) (string, error) {
 	if asked != "" {
 		return string(asked), nil
 	}

@@ -90,14 +90,14 @@ type groupSeekCommand struct {
 	ToEnd     bool   `help:"To the end: only what comes is read."`
 	ToStart   bool   `help:"To the oldest message."`
 	ToTime    string `placeholder:"TIME" help:"To the first message stamped then or later, such as 2026-01-02T03:04:05Z."`
-	ToOffset  int64  `default:"-1" placeholder:"N" help:"To this offset of the partition named."`
+	ToOffset  *int64 `placeholder:"N" help:"To this offset of the partition named."`
 	Partition string `short:"p" placeholder:"NAME" help:"In this partition alone."`
 }
 
 // Validate asks for exactly one place to go to.
 func (c *groupSeekCommand) Validate() error {
 	targets := 0
-	for _, is := range []bool{c.ToEnd, c.ToStart, c.ToTime != "", c.ToOffset >= 0} {
+	for _, is := range []bool{c.ToEnd, c.ToStart, c.ToTime != "", c.ToOffset != nil} {
 		if is {
 			targets++
 		}
@@ -105,7 +105,7 @@ func (c *groupSeekCommand) Validate() error {
 	switch {
 	case targets != 1:
 		return errors.New("say where to: one of --to-end, --to-start, --to-time and --to-offset")
-	case c.ToOffset >= 0 && c.Partition == "":
+	case c.ToOffset != nil && c.Partition == "":
 		return errors.New("--to-offset needs the --partition whose offset it is")
 	}
 	return c.clientFlags.Validate()
@@ -122,7 +122,7 @@ func (c *groupSeekCommand) Run(p *process) error {
 	case c.ToTime != "":
 		body.text("timestamp", c.ToTime)
 	default:
-		body.raw("offset", []byte(itoa(c.ToOffset)))
+		body.raw("offset", []byte(itoa(*c.ToOffset)))
 	}
 	body.text("partition", c.Partition)
 	answer, err := c.call(p, "POST", endpoint(nil, "consumer-groups", c.Group, "queues", c.Queue, "seek"), body.end(), 0)

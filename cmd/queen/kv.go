@@ -152,19 +152,19 @@ func (c *kvListCommand) Run(p *process) error {
 
 // expectFlag is the version a key must have.
 type expectFlag struct {
-	Expect int64 `default:"-1" placeholder:"VERSION" help:"Only where the key has this version; 0: only where it is not there."`
+	Expect *int64 `placeholder:"VERSION" help:"Only where the key has this version; 0: only where it is not there."`
 }
 
 func (c *expectFlag) add(o *object) {
-	if c.Expect >= 0 {
-		o.raw("expect", []byte(itoa(c.Expect)))
+	if c.Expect != nil {
+		o.raw("expect", []byte(itoa(*c.Expect)))
 	}
 }
 
 type kvPutCommand struct {
 	clientFlags
 	kvKey
-	Value string `arg:"" help:"The value, as JSON."`
+	Value string `arg:"" empty:"" help:"The value, as JSON."`
 	kvLife
 	expectFlag
 	Text bool `help:"The value is text, not JSON."`
@@ -173,7 +173,7 @@ type kvPutCommand struct {
 // Validate refuses a value that is no JSON.
 func (c *kvPutCommand) Validate() error {
 	if !c.Text && !json.Valid([]byte(c.Value)) {
-		return fmt.Errorf("%s is not JSON: quote it whole for the shell, or put it with --text", harmless(cut(c.Value, cellMax)))
+		return fmt.Errorf("%s is not JSON: quote it whole for the shell, or put it with --text", quoted(c.Value))
 	}
 	return errors.Join(c.kvLife.Validate(), c.clientFlags.Validate())
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"reflect"
 	"syscall"
 	"unicode/utf8"
 
@@ -38,9 +39,9 @@ type commandLine struct {
 
 // databaseFlags say which PostgreSQL holds everything.
 type databaseFlags struct {
-	DatabaseURL    string `env:"QUEEN_DATABASE_URL" name:"database-url" placeholder:"URL" help:"PostgreSQL 14 or newer to use. Without it, a PostgreSQL of our own is run in the data folder."`
-	DataDir        folder `env:"QUEEN_DATA_DIR" name:"data-dir" placeholder:"DIR" help:"Data folder (default: /var/lib/queen for root, else queen in the user's state folder, ~/.local/state). With --database-url it holds the broker's id and its read cache, and there is none unless one is named."`
-	UnsafeDatabase bool   `env:"QUEEN_UNSAFE_DATABASE" help:"Accept a database with fsync or full_page_writes off, which loses acknowledged messages when its machine stops."`
+	DatabaseURL    place `env:"QUEEN_DATABASE_URL" name:"database-url" placeholder:"URL" help:"PostgreSQL 14 or newer to use. Without it, a PostgreSQL of our own is run in the data folder."`
+	DataDir        place `env:"QUEEN_DATA_DIR" name:"data-dir" placeholder:"DIR" help:"Data folder (default: /var/lib/queen for root, else queen in the user's state folder, ~/.local/state). With --database-url it holds the broker's id and its read cache, and there is none unless one is named."`
+	UnsafeDatabase bool  `env:"QUEEN_UNSAFE_DATABASE" help:"Accept a database with fsync or full_page_writes off, which loses acknowledged messages when its machine stops."`
 }
 
 // process is what a command gets from the world.
@@ -92,6 +93,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stderr, "queen:", err)
 		return exitUsage
 	}
+	if err := checkNamed(command); err != nil {
+		fmt.Fprintln(stderr, "queen:", err)
+		return exitUsage
+	}
 	p := &process{ctx: ctx, stdin: stdin, stdout: stdout, terminal: onTerminal(stdout), log: newLog(stderr, cl.LogLevel, cl.LogFormat)}
 	if err := command.Run(p); err != nil {
 		fmt.Fprintln(stderr, "queen:", harmlessLines(err.Error())) // it may quote what a client sent
@@ -102,6 +107,26 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitFailed
 	}
 	return 0
+}
+
+// checkNamed refuses what is named and left empty, such as a variable of the shell
+// that is not set: without an id, a lease or a group a command does something else
+// than was meant. What may be empty is tagged so.
+func checkNamed(command *kong.Context) error {
+	for _, at := range command.Path {
+		v := at.Positional
+		if at.Flag != nil {
+			v = at.Flag.Value
+		}
+		if v == nil || v.Target.Kind() != reflect.String || v.Target.Len() > 0 || v.Tag.Has("empty") {
+			continue
+		}
+		if at.Flag == nil {
+			return fmt.Errorf("%s is empty: give it a value", v.ShortSummary())
+		}
+		return fmt.Errorf("%s is empty: give it a value, or leave it out", v.ShortSummary())
+	}
+	return nil
 }
 
 func newParser(cl *commandLine, stdout, stderr io.Writer, exit func(int)) (*kong.Kong, error) {

@@ -29,7 +29,7 @@ func (c *popCommand) Validate() error {
 		return fmt.Errorf("--batch is %d, must be at least 1", c.Batch)
 	case c.Wait < 0 || c.Lease < 0:
 		return errors.New("--wait and --lease must not be negative")
-	case c.Lease != 0 && c.Lease < time.Second:
+	case c.Lease%time.Second != 0:
 		return fmt.Errorf("--lease is %s, must be whole seconds", c.Lease)
 	}
 	return c.clientFlags.Validate()

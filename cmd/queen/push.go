@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 type pushCommand struct {
@@ -67,30 +67,36 @@ func (c *pushCommand) Run(p *process) error {
 	in := bufio.NewScanner(p.stdin)
 	in.Buffer(nil, pushLineBytes)
 	var lines []string
-	size := 0
-	var failed error
-	flush := func() {
-		if len(lines) > 0 {
-			failed = errors.Join(failed, c.push(p, lines))
-			lines, size = lines[:0], 0
+	size, pushed := 0, 0
+	flush := func() error {
+		if len(lines) == 0 {
+			return nil
 		}
+		err := c.push(p, lines)
+		pushed += len(lines)
+		lines, size = lines[:0], 0
+		return err
 	}
 	for in.Scan() {
 		if p.ctx.Err() != nil {
-			break
+			return fmt.Errorf("interrupted; the lines of stdin after the first %d were not pushed", pushed)
 		}
 		lines = append(lines, in.Text())
 		if size += len(in.Text()); len(lines) == pushLines || size >= pushBytes {
-			if flush(); failed != nil {
-				return failed // later lines would overtake what was not stored
+			if err := flush(); err != nil {
+				return err // later lines would overtake what was not stored
 			}
 		}
 	}
-	if err := in.Err(); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read stdin: %w", err)
+	if err := flush(); err != nil {
+		return err
 	}
-	flush()
-	return failed
+	if err := in.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return fmt.Errorf("line %d of stdin has more than %d bytes; it was not pushed, nor was what follows", pushed+1, pushLineBytes)
+	} else if err != nil {
+		return fmt.Errorf("read stdin after line %d: %w", pushed, err)
+	}
+	return nil
 }
 
 func (c *pushCommand) push(p *process, data []string) error {
@@ -143,10 +149,12 @@ func (c *pushCommand) item(data string) ([]byte, error) {
 	switch {
 	case c.Bytes:
 		o.raw("dataBase64", quote(base64.StdEncoding.EncodeToString([]byte(data))))
+	case !utf8.ValidString(data): // it would be stored with other bytes
+		return nil, fmt.Errorf("%s is not UTF-8: push it with --bytes", quoted(data))
 	case c.Text:
 		o.raw("payload", quote(data))
 	case !json.Valid([]byte(data)):
-		return nil, fmt.Errorf("%s is not JSON: quote it whole for the shell, or push it with --text or --bytes", harmless(cut(data, cellMax)))
+		return nil, fmt.Errorf("%s is not JSON: quote it whole for the shell, or push it with --text or --bytes", quoted(data))
 	default:
 		o.raw("payload", []byte(data))
 	}

@@ -251,7 +251,7 @@ type queueBrowseCommand struct {
 	Queue string `arg:"" help:"Queue to look into."`
 
 	Partition string `short:"p" placeholder:"NAME" help:"This partition alone."`
-	Offset    int64  `default:"-1" placeholder:"N" help:"From this offset of the partition named (default: from the oldest message)."`
+	Offset    *int64 `placeholder:"N" help:"From this offset of the partition named (default: from the oldest message)."`
 	From      string `placeholder:"TIME" help:"From the first message stamped then or later, such as 2026-01-02T03:04:05Z."`
 	Group     string `short:"g" placeholder:"NAME" help:"Whose view the status is; without it, the group-less mode's."`
 	Status    string `short:"s" placeholder:"STATUS" help:"Only messages that are pending, processing or completed."`
@@ -266,8 +266,8 @@ func (c *queueBrowseCommand) Run(p *process) error {
 			q.Set(name, v)
 		}
 	}
-	if c.Offset >= 0 {
-		q.Set("fromOffset", itoa(c.Offset))
+	if c.Offset != nil {
+		q.Set("fromOffset", itoa(*c.Offset))
 	}
 	answer, err := c.call(p, "GET", endpoint(q, "messages"), nil, 0)
 	if err != nil {

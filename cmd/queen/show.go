@@ -81,6 +81,9 @@ func (t *table) text() string {
 	return b.String()
 }
 
+// quoted is the beginning of a text inside a sentence.
+func quoted(s string) string { return strconv.Quote(cut(s, cellMax)) }
+
 func cut(s string, runes int) string {
 	if utf8.RuneCountInString(s) <= runes {
 		return s
