@@ -57,11 +57,17 @@ func advertise(asked string, bound net.Addr) (host string, port int32, err error
 	if text == "0" {
 		text = boundPort
 	}
+	port, err = portOf("--advertised-addr", text)
+	return host, port, err
+}
+
+// portOf is the number of a port that somebody can connect to.
+func portOf(flag, text string) (int32, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 {
-		return "", 0, fmt.Errorf("--advertised-addr: port %q must be 1 to 65535", text)
+		return 0, fmt.Errorf("%s: port %q must be 1 to 65535", flag, text)
 	}
-	return host, int32(n), nil
+	return int32(n), nil
 }
 
 // plainHost says whether a text has nothing of a port in it.
@@ -83,10 +89,12 @@ func peerAddr(asked string, bound net.Addr, addrs func() ([]net.Addr, error)) (s
 		return "", fmt.Errorf("bound address: %w", err)
 	}
 	if asked != "" {
-		if host, _, err = net.SplitHostPort(asked); err != nil || host == "" {
+		host, text, err := net.SplitHostPort(asked)
+		if err != nil || host == "" {
 			return "", fmt.Errorf("--peer-addr %q must be HOST:PORT", asked)
 		}
-		return asked, nil
+		_, err = portOf("--peer-addr", text)
+		return asked, err
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
 		return bound.String(), nil

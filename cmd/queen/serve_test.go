@@ -402,6 +402,8 @@ func TestPeerAddress(t *testing.T) {
 		{"queen-0.internal:9093", "0.0.0.0:9092", "queen-0.internal:9093", machine},
 		{"queen-0.internal", "0.0.0.0:9092", "an error", machine},
 		{":9093", "0.0.0.0:9092", "an error", machine},
+		{"queen-0.internal:kafka", "0.0.0.0:9092", "an error", machine},
+		{"queen-0.internal:0", "0.0.0.0:9092", "an error", machine},
 	} {
 		bound, err := net.ResolveTCPAddr("tcp", c.bound)
 		if err != nil {
