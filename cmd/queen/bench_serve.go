@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -58,9 +57,8 @@ func startBroker(ctx context.Context) (_ *childBroker, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var said strings.Builder
 	b.cmd = exec.CommandContext(context.WithoutCancel(ctx), self, "--log-level=warn", "serve", "--data-dir", b.dataDir, "--kafka-addr=127.0.0.1:0", "--http-addr=127.0.0.1:0")
-	b.cmd.Stderr = io.MultiWriter(os.Stderr, &said)
+	b.cmd.Stderr = os.Stderr
 	// Apart from the terminal's interrupt: we stop it, after our own cleaning up.
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := b.cmd.StdoutPipe()
@@ -83,7 +81,7 @@ func startBroker(ctx context.Context) (_ *childBroker, err error) {
 	case first := <-line:
 		m := readyLine.FindStringSubmatch(first)
 		if m == nil {
-			return nil, fmt.Errorf("the broker did not get ready: %s", strings.TrimSpace(said.String()))
+			return nil, errors.New("the broker did not get ready; it says why above")
 		}
 		b.kafka, b.http = m[1], m[2]
 		return b, nil

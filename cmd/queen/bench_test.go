@@ -27,6 +27,8 @@ func TestBenchRefusesALoadThatDoesNotEnd(t *testing.T) {
 	f("--size", "produce", "--size=10")
 	f("--fill", "consume", "--fill=0")
 	f("--batch", "push", "--batch=0")
+	f("--batch", "pop", "--batch=10001")
+	f("--duplicates", "dedup", "--batch=10", "--duplicates=9")
 	f("--vs baseline", "consume", "--vs=baseline")
 	f("--vs baseline", "pop", "--vs=baseline")
 	f("--vs baseline", "e2e", "--vs=baseline")

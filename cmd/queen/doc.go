@@ -11,6 +11,7 @@
 //	log.go       the log on stderr
 //	bench.go     queen bench: which loads, on what; the loads are in bench/
 //	bench_e2e.go bench_push.go bench_pop.go bench_dedup.go bench_table.go  some of them
+//	bench_http.go  what loads through the HTTP door have
 //	bench_run.go what every load has: rounds, the database, the report
 //	bench_serve.go bench_engine.go  a broker, or an engine alone, for as long as a load lasts
 //	migrate.go   queen migrate
