@@ -45,7 +45,7 @@ func (r *room) take(ctx context.Context, s *share, n int64) error {
 func (r *room) tryTake(s *share, n int64) bool {
 	part, held := r.part(s, n)
 	n = min(n, part.size-*held)
-	if !part.tryTake(n) {
+	if n > 0 && !part.tryTake(n) { // who needs nothing waits behind nobody
 		return false
 	}
 	*held += n

@@ -29,6 +29,9 @@ type request struct {
 	share         share        // of the server's room, given back when the reply is written
 	// frame is what body aliases, where its memory is to be used again.
 	frame []byte
+	// over ends what the request's answer was waited for with, once it is written or
+	// never will be; nil where there is nothing to end.
+	over context.CancelFunc
 	// reading are the appends that read from the frame. A reply may be written, or
 	// given up, before they are done: the frame is kept, and its room, until then.
 	reading []*queen.Pending
@@ -373,6 +376,9 @@ func (c *conn) finish(r *reply) (kmsg.Response, error) {
 func (c *conn) release(r *reply) {
 	if r.wait == nil {
 		c.serial.Add(-1)
+	}
+	if r.req.over != nil {
+		r.req.over()
 	}
 	c.srv.giveBack(r.req)
 	c.open.Add(-1)

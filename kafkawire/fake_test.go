@@ -36,7 +36,8 @@ type fake struct {
 	reads     int                                // calls of Read
 	held      []func()                           // appends waiting for release, while hold is set
 	hold      bool
-	batches   [][]byte // of the appends held back, as they were handed over
+	batches   [][]byte          // of the appends held back, as they were handed over
+	contexts  []context.Context // of the appends, where a test made it
 }
 
 // coordination is who coordinates all groups, and in which epoch.
@@ -295,6 +296,9 @@ func (f *fake) DeleteQueue(ctx context.Context, ref queen.QueueRef) (queen.Queue
 func (f *fake) Append(ctx context.Context, items []queen.AppendItem) []*queen.Pending {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.contexts != nil {
+		f.contexts = append(f.contexts, ctx)
+	}
 	ps := make([]*queen.Pending, len(items))
 	for i, it := range items {
 		res, err := f.append(it)

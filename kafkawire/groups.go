@@ -437,26 +437,35 @@ func (s *groups) wait(ctx context.Context, name string, under queen.Fence, joins
 		}
 		return groupAnswer{code: code, assignment: []byte{}}, nil
 	}
-	if !s.classic(l, joins) {
-		l.mu.Unlock()
+	answered := s.act(l, joins, f)
+	if answered == nil {
 		code := codeUnknownMemberID
 		if joins {
 			code = codeInconsistentProtocol
 		}
 		return groupAnswer{code: code, assignment: []byte{}}, nil
 	}
-	answered := make(chan groupAnswer, 1)
-	l.tickets++
-	l.waiting[l.tickets] = answered
-	l.deliver(f(l.group, time.Now(), l.tickets))
-	s.settle(l)
-	l.mu.Unlock()
 	select {
 	case a := <-answered:
 		return a, nil
 	case <-ctx.Done():
 		return groupAnswer{}, context.Cause(ctx)
 	}
+}
+
+// act lets f act on l, which it unlocks, and returns where the answer will be; nil
+// where l is no classic group.
+func (s *groups) act(l *liveGroup, joins bool, f func(g *group, now time.Time, t ticket) []groupAnswer) <-chan groupAnswer {
+	defer l.mu.Unlock() // also where f panics: the clock ticks the others
+	if !s.classic(l, joins) {
+		return nil
+	}
+	answered := make(chan groupAnswer, 1)
+	l.tickets++
+	l.waiting[l.tickets] = answered
+	l.deliver(f(l.group, time.Now(), l.tickets))
+	s.settle(l)
+	return answered
 }
 
 // join is JoinGroup.

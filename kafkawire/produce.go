@@ -39,10 +39,12 @@ func (c *conn) produce(ctx context.Context, r *request) answer {
 			rp.Partition, rp.BaseOffset, rp.LogStartOffset, rp.LogAppendTime = part.Partition, -1, -1, -1
 			rt.Partitions = append(rt.Partitions, rp)
 			err := refuse
-			if err == nil {
-				if err = checkRecords(req.Version, t.Topic, part.Records); internalTopic(t.Topic) || c.srv.offsetsShown.is(t.TopicID) {
-					err = fmt.Errorf("%w: the topic is internal", queen.ErrInvalidName)
-				}
+			switch {
+			case err != nil:
+			case internalTopic(t.Topic) || c.srv.offsetsShown.is(t.TopicID):
+				err = fmt.Errorf("%w: the topic is internal", queen.ErrInvalidName)
+			default:
+				err = checkRecords(req.Version, t.Topic, part.Records)
 			}
 			p.refused = append(p.refused, err)
 			if err == nil {
@@ -59,7 +61,7 @@ func (c *conn) produce(ctx context.Context, r *request) answer {
 	if req.TimeoutMillis > 0 {
 		timeout = max(time.Second, time.Duration(req.TimeoutMillis)*time.Millisecond)
 	}
-	p.ctx, p.cancel = context.WithTimeoutCause(ctx, timeout, queen.ErrTimedOut)
+	p.ctx, r.over = context.WithTimeoutCause(ctx, timeout, queen.ErrTimedOut)
 	if len(items) > 0 {
 		p.pendings = c.srv.engine.Append(p.ctx, items)
 		r.reading = p.pendings
@@ -72,11 +74,10 @@ var errInvalidAcks = errors.New("acks must be -1, 0 or 1")
 
 // producing is a Produce under way.
 type producing struct {
-	c      *conn
-	req    *request
-	acks   int16
-	ctx    context.Context
-	cancel context.CancelFunc
+	c    *conn
+	req  *request
+	acks int16
+	ctx  context.Context // of the wait; it ends with the request, see request.over
 
 	resp     *kmsg.ProduceResponse
 	refused  []error          // one per partition; nil where an append was started
@@ -85,7 +86,6 @@ type producing struct {
 
 // wait fills the response in, in the order of the request.
 func (p *producing) wait() (kmsg.Response, error) {
-	defer p.cancel()
 	var first error
 	refused, pendings := p.refused, p.pendings
 	for i := range p.resp.Topics {

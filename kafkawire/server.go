@@ -225,6 +225,12 @@ func (s *Server) Serve(l net.Listener) error {
 	s.running.Add(1)
 	s.mu.Unlock()
 	defer s.running.Done()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.listeners, l)
+	}()
+	defer context.AfterFunc(s.ctx, func() { _ = l.Close() })()
 
 	pause := 5 * time.Millisecond
 	for {
@@ -236,7 +242,6 @@ func (s *Server) Serve(l net.Listener) error {
 		}
 		s.mu.Lock()
 		stopping := s.stopping
-		delete(s.listeners, l)
 		s.mu.Unlock()
 		if stopping || s.ctx.Err() != nil {
 			return nil
@@ -247,9 +252,6 @@ func (s *Server) Serve(l net.Listener) error {
 		}
 		// Out of file descriptors and the like: the next one may work.
 		s.log.Warn("accepting a connection failed, trying again", "err", err, "pause", pause)
-		s.mu.Lock()
-		s.listeners[l] = struct{}{}
-		s.mu.Unlock()
 		select {
 		case <-time.After(pause):
 		case <-s.ctx.Done():

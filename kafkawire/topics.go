@@ -44,9 +44,6 @@ func (c *conn) createTopics(ctx context.Context, r *request) (kmsg.Response, err
 			rt.Configs = createdConfigs(&q.Options)
 		} else {
 			rt.ErrorCode, rt.ErrorMessage = topicCode(c.note(r, err)), message(err)
-			if rt.ErrorCode == codeInvalidConfig {
-				rt.ConfigErrorCode = 0 // that one is for configs that may not be shown
-			}
 		}
 		resp.Topics = append(resp.Topics, rt)
 	}
