@@ -54,10 +54,12 @@ type Config struct {
 	CatalogPartitionsMax int           // cached; default 200,000
 	CatalogEvery         time.Duration // poll of the catalog version; default 500 ms
 	PollMin, PollMax     time.Duration // poll of other brokers' writes; defaults 3 ms, 100 ms
-	WatchFor             time.Duration // how long a partition is polled after its last waiter; default 10 s
-	RetentionEvery       time.Duration // pause between rounds of retention; default 5 s
-	CompactEvery         time.Duration // pause between rounds of compaction; default 5 s
-	CompactKeysMax       int           // keys compared in one pass, 60 bytes each; default 1,000,000; more take more passes
+	// WatchFor is how long a partition is polled after its last waiter, and how long memory
+	// may be read beside other brokers without having asked where the log begins; default 10 s.
+	WatchFor       time.Duration
+	RetentionEvery time.Duration // pause between rounds of retention; default 5 s
+	CompactEvery   time.Duration // pause between rounds of compaction; default 5 s
+	CompactKeysMax int           // keys compared in one pass, 60 bytes each; default 1,000,000; more take more passes
 }
 
 func (c Config) withDefaults() Config {

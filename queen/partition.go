@@ -18,6 +18,10 @@ type partition struct {
 	// waitedAt is when (Unix ns) a reader last waited here: until a while after,
 	// the poll of other brokers' writes includes it and its mark may say "wait".
 	waitedAt atomic.Int64
+	// givenAt is when (Unix ns) memory was last read here beside other brokers; the
+	// poll includes it then too, for its start. askedAt is when the ledger was last
+	// asked for that.
+	givenAt, askedAt atomic.Int64
 	// unsorted counts ids stored here that no sorted run covers yet.
 	unsorted atomic.Int64
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"queenmq/store"
@@ -133,6 +134,21 @@ func (e *Engine) watched(p *partition, now time.Time) bool {
 	return now.UnixNano()-p.waitedAt.Load() < int64(e.cfg.WatchFor)
 }
 
+// mayGive says whether memory may give what it has of p. Another broker may have
+// raised the log start: the ledger was asked for it within WatchFor, or is now,
+// and from then on the poll asks. Who is alone raises it himself.
+func (e *Engine) mayGive(p *partition, alone bool, now time.Time) bool {
+	if alone {
+		return true
+	}
+	since := func(at *atomic.Int64) time.Duration { return time.Duration(now.UnixNano() - at.Load()) }
+	polled := min(since(&p.waitedAt), since(&p.givenAt))
+	if polled > e.cfg.WatchFor/2 {
+		e.watches.give(p, now) // before the poll leaves it out
+	}
+	return polled < e.cfg.WatchFor && since(&p.askedAt) < e.cfg.WatchFor
+}
+
 // checkEpoch compares a client's leader epoch with ours; −1 is not checked.
 func (e *Engine) checkEpoch(epoch int32) error {
 	now := e.db.Incarnation().Epoch
@@ -149,7 +165,7 @@ func (e *Engine) checkEpoch(epoch int32) error {
 // look answers the items once, from memory where it can. It returns the bytes
 // found and whether an item has an error.
 func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n int, bad bool, err error) {
-	epoch, now := e.db.Incarnation().Epoch, time.Now()
+	epoch, now, alone := e.db.Incarnation().Epoch, time.Now(), e.brokers.alone()
 	var spans []store.ReadSpan
 	var asked []*readState
 	for i := range items {
@@ -179,7 +195,7 @@ func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n i
 		case n > 0 && limit <= 0 && here:
 			s.answer = e.empty(s.p)
 			continue
-		case here && s.item.Offset >= m.logStart && s.item.Offset < m.next:
+		case here && s.item.Offset >= m.logStart && s.item.Offset < m.next && e.mayGive(s.p, alone, now):
 			// None where the tail ends below the mark: another broker wrote on.
 			if segs, _, ok := e.tail.segments(s.p.id, epoch, s.item.Offset, limit); ok && len(segs) > 0 {
 				s.answer = e.empty(s.p)
@@ -207,6 +223,7 @@ func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n i
 	}
 	e.metrics.storeReads.Add(float64(len(spans)))
 	for k, s := range asked {
+		s.p.askedAt.Store(now.UnixNano())
 		got, err := e.take(s, rows[k], min(s.item.MaxBytes, bytesMax-n), n == 0)
 		if err != nil {
 			return 0, false, err

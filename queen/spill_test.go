@@ -246,6 +246,10 @@ func TestReadersBehindTheTailNeedNoDatabase(t *testing.T) {
 			t.Fatalf("%d of %d segments are kept", got, n)
 		}
 	}
+	if err := e.brokers.round(t.Context()); err != nil { // it hears of the other one,
+		t.Fatal(err)
+	}
+	read(e, 0) // and asks once what that one deleted
 	before := e.storeReads(t)
 	for from := range int64(n) {
 		got, want := read(e, from), read(plain, from)

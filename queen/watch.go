@@ -3,6 +3,7 @@ package queen
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"queenmq/store"
@@ -34,7 +35,8 @@ func (e *Engine) meetIncarnation() {
 }
 
 // poll looks for other brokers' writes to partitions that have waiters, or had
-// a short while ago. Local writes wake their readers directly.
+// a short while ago, and for where those begin by now that are read from memory.
+// Local writes wake their readers directly.
 func (e *Engine) poll(ctx context.Context) {
 	every := e.cfg.PollMax
 	failed := e.failed("poll for other brokers' writes")
@@ -110,6 +112,7 @@ func (e *Engine) pollOnce(ctx context.Context) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.CallTimeout)
 	defer cancel()
+	began := time.Now()
 	rows, err := e.db.Marks(ctx, ids)
 	if err != nil {
 		return false, storeError("read the ends of logs", err)
@@ -123,6 +126,7 @@ func (e *Engine) pollOnce(ctx context.Context) (bool, error) {
 			continue
 		}
 		p.seen(r.Incarnation, r.LogStart, r.NextOffset)
+		p.askedAt.Store(began.UnixNano())
 		if now := p.marks(); !before[i].known || now.next != before[i].next {
 			found = true
 			e.waiters.wake(p.id)
@@ -132,27 +136,34 @@ func (e *Engine) pollOnce(ctx context.Context) (bool, error) {
 	return found, nil
 }
 
-// watchSet holds the partitions that the poll asks about: those with a waiter
-// now or within WatchFor. Its size is bounded by the catalog's.
+// watchSet holds the partitions that the poll asks about: those with a waiter, or
+// read from memory beside other brokers, now or within WatchFor. Its size is bounded
+// by the catalog's.
 type watchSet struct {
 	mu sync.Mutex
 	m  map[*partition]struct{}
 }
 
-func (w *watchSet) add(p *partition, now time.Time) {
-	p.waitedAt.Store(now.UnixNano())
+// add has a partition polled that is waited at.
+func (w *watchSet) add(p *partition, now time.Time) { w.poll(p, &p.waitedAt, now) }
+
+// give has a partition polled that memory is read of.
+func (w *watchSet) give(p *partition, now time.Time) { w.poll(p, &p.givenAt, now) }
+
+func (w *watchSet) poll(p *partition, why *atomic.Int64, now time.Time) {
+	why.Store(now.UnixNano())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.m[p] = struct{}{}
 }
 
-// since drops the partitions last waited for before t, and lists the rest.
+// since drops the partitions last waited for, or read, before t, and lists the rest.
 func (w *watchSet) since(t time.Time) []*partition {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := make([]*partition, 0, len(w.m))
 	for p := range w.m {
-		if p.waitedAt.Load() < t.UnixNano() {
+		if max(p.waitedAt.Load(), p.givenAt.Load()) < t.UnixNano() {
 			delete(w.m, p)
 			continue
 		}

@@ -1,6 +1,7 @@
 package queen
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -61,4 +62,61 @@ func TestAPollIsDueWhenAnotherBrokerComes(t *testing.T) {
 	hear()
 	f("it went", true)
 	f("it is gone", false)
+}
+
+// What another broker deleted is not given from memory for longer than a poll, and
+// where polls fail, for longer than WatchFor. Meanwhile memory spares the database.
+func TestMemoryLearnsWhatAnotherBrokerDeleted(t *testing.T) {
+	t.Parallel()
+	f := func(name string, wantReads float64, change func(*Config)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.New(t)
+			e := openEngine(t, db, change, func(c *Config) { c.RetentionEvery = time.Hour }) // nor by its own rounds
+			createTopic(t, e, "t", 1)
+			for range 4 {
+				appendBatch(t, e, at("t", 0), kafkaBatch(t, 1))
+			}
+			read := func() error { // one that never waits
+				t.Helper()
+				answers, err := e.Read(t.Context(), ReadRequest{
+					Items:    []ReadItem{{Partition: at("t", 0), Offset: 1, MaxBytes: 1, CurrentEpoch: -1, LastFetchedEpoch: -1}},
+					MaxBytes: 1,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if answers[0].Err == nil && len(answers[0].Batches) != 1 {
+					t.Fatalf("%d batches, want one", len(answers[0].Batches))
+				}
+				return answers[0].Err
+			}
+			if err := read(); err != nil || e.storeReads(t) != 0 {
+				t.Fatalf("%v; the database was asked %v times by who is alone", err, e.storeReads(t))
+			}
+			other := openEngine(t, storetest.OpenConfig(t, db.Config()))
+			if err := e.brokers.round(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				if err := read(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := e.storeReads(t); wantReads > 0 && n != wantReads {
+				t.Errorf("20 reads asked the database %v times, want %v", n, wantReads)
+			}
+			if got := other.Truncate(t.Context(), []Truncation{{Partition: at("t", 0), Before: 3}})[0]; got.Err != nil {
+				t.Fatal(got.Err)
+			}
+			deadline := time.Now().Add(time.Minute)
+			for err := read(); !errors.Is(err, ErrOffsetOutOfRange); err = read() {
+				if err != nil || time.Now().After(deadline) {
+					t.Fatalf("a deleted record is read: %v", err)
+				}
+			}
+		})
+	}
+	f("by the poll", 1, func(c *Config) { c.WatchFor = time.Hour })
+	f("without a poll", 0, func(c *Config) { c.PollMax, c.WatchFor = time.Hour, 2*time.Second })
 }
