@@ -20,7 +20,7 @@ type Engine interface {
 	// Queues looks queues up, in the order asked; a queue that does not exist is
 	// answered from the database, never from memory, with ErrUnknownQueue or
 	// ErrUnknownQueueID.
-	Queues(ctx context.Context, refs []queen.QueueRef) ([]QueueAnswer, error)
+	Queues(ctx context.Context, refs []queen.QueueRef) ([]queen.QueueAnswer, error)
 	// CatalogVersion is another number when queues or their partitions have
 	// changed, as far as this broker has heard; it answers from memory.
 	CatalogVersion() int64
@@ -65,6 +65,3 @@ type Engine interface {
 	// DeleteOffsets deletes positions; one error per partition.
 	DeleteOffsets(ctx context.Context, group string, under queen.Fence, refs []queen.PartitionRef) ([]error, error)
 }
-
-// QueueAnswer answers one QueueRef.
-type QueueAnswer = queen.QueueAnswer

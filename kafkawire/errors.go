@@ -29,6 +29,7 @@ const (
 	codeUnknownMemberID          int16 = 25
 	codeInvalidSessionTimeout    int16 = 26
 	codeRebalanceInProgress      int16 = 27
+	codeInvalidTimestamp         int16 = 32
 	codeUnsupportedVersion       int16 = 35
 	codeTopicAlreadyExists       int16 = 36
 	codeInvalidPartitions        int16 = 37
@@ -57,7 +58,6 @@ const (
 	codeNoReassignmentInProgress int16 = 85
 	codeGroupSubscribedToTopic   int16 = 86
 	codeInvalidRecord            int16 = 87
-	codeInvalidTimestamp         int16 = 32
 	codeUnknownTopicID           int16 = 100
 	codeFetchSessionTopicID      int16 = 106
 	codeFencedMemberEpoch        int16 = 110
@@ -79,8 +79,8 @@ type errorRow struct {
 	coordinator int16
 }
 
-// errorTable is read in both directions; the first row of a code is its error.
-// A retriable code stands wherever repeating is right: the unknown outcome is a
+// errorTable is the one place where the room's errors become Kafka's codes. A
+// retriable code stands wherever repeating is right: the unknown outcome is a
 // time-out, never UNKNOWN_SERVER_ERROR, which clients take as final.
 var errorTable = []errorRow{
 	{err: queen.ErrUnavailable, code: codeNotLeaderOrFollower, coordinator: codeCoordinatorNotAvailable},
@@ -154,17 +154,6 @@ func coordinatorCode(err error) int16 {
 		}
 	}
 	return codeCoordinatorNotAvailable
-}
-
-// errorOf is the room's error of a Kafka code, nil for none and for codes the
-// room has no word for.
-func errorOf(code int16) error {
-	for _, row := range errorTable {
-		if row.code == code {
-			return row.err
-		}
-	}
-	return nil
 }
 
 // known says whether the table has a row for err; anything else deserves a log line.

@@ -163,13 +163,13 @@ func (f *fake) setBrokers(bs ...queen.Broker) {
 	f.cluster.Brokers = bs
 }
 
-func (f *fake) Queues(ctx context.Context, refs []queen.QueueRef) ([]QueueAnswer, error) {
+func (f *fake) Queues(ctx context.Context, refs []queen.QueueRef) ([]queen.QueueAnswer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fail != nil {
 		return nil, f.fail
 	}
-	as := make([]QueueAnswer, len(refs))
+	as := make([]queen.QueueAnswer, len(refs))
 	for i, r := range refs {
 		q, err := f.find(r)
 		as[i].Err = err

@@ -424,8 +424,7 @@ func (e *Engine) catalogEnd(t *testing.T, queue string) int64 {
 // untilWaiting returns once somebody waits.
 func (e *Engine) untilWaiting(t *testing.T) {
 	t.Helper()
-	for n := 0; n == 0; {
-		e.waiters.waiting(func(int64) bool { n++; return true })
+	for len(e.waiters.waiting()) == 0 {
 		if t.Context().Err() != nil {
 			t.Fatal("nobody waits")
 		}

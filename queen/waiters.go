@@ -92,37 +92,10 @@ func (ws *waiters) wake(partition int64) {
 	}
 }
 
-// wakeAll tells everybody: this broker is closing, or its memory was dropped.
-func (ws *waiters) wakeAll() {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	for _, head := range ws.heads {
-		for l := head; l != nil; l = l.next {
-			l.waiter.notify()
-		}
-	}
-}
-
 // notify leaves a wake-up, unless one is still there. It never blocks.
 func (w *waiter) notify() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
-	}
-}
-
-// waiting lists the partitions somebody waits for, in no order. No lock is held
-// while yield runs.
-func (ws *waiters) waiting(yield func(partition int64) bool) {
-	ws.mu.Lock()
-	partitions := make([]int64, 0, len(ws.heads))
-	for p := range ws.heads {
-		partitions = append(partitions, p)
-	}
-	ws.mu.Unlock()
-	for _, p := range partitions {
-		if !yield(p) {
-			return
-		}
 	}
 }

@@ -80,17 +80,6 @@ func rowOf(err error) (errorRow, bool) {
 	return errorRow{err: err, status: http.StatusInternalServerError, word: "internal"}, false
 }
 
-// ErrorOf translates a word in an answer back into the engine's error, for
-// clients written in Go; nil for a word that is not in the table.
-func ErrorOf(word string) error {
-	for _, row := range errorTable {
-		if row.word == word {
-			return row.err
-		}
-	}
-	return nil
-}
-
 // textOf is what a user reads about an engine error. It starts with the
 // sentinel's own words, whatever was wrapped around them.
 func textOf(err error) string {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -131,25 +132,23 @@ func New(cfg Config, e Engine) *Server {
 // Handler is the door as a handler, for a server of the caller's own.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
-// Serve answers requests from l until Shutdown or Close; it returns
+// Serve answers requests from l until Shutdown; it returns
 // http.ErrServerClosed then, as http.Server does.
 func (s *Server) Serve(l net.Listener) error {
 	return s.http.Serve(&boundedListener{Listener: l, slots: make(chan struct{}, s.cfg.ConnectionsMax)})
 }
 
 // Shutdown turns /readyz to 503, stops accepting, lets parked requests answer
-// at once and waits for the rest, at most until ctx ends.
+// at once and waits for the rest, at most until ctx ends: then it closes what is
+// left of the connections, since there may be no engine behind them any more.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.closing.Store(true)
 	s.parked.end(queen.ErrClosing)
-	return s.http.Shutdown(ctx)
-}
-
-// Close closes every connection at once.
-func (s *Server) Close() error {
-	s.closing.Store(true)
-	s.parked.end(queen.ErrClosing)
-	return s.http.Close()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, s.http.Close())
+	}
+	return err
 }
 
 // waiting is the context of an engine call that may wait: it ends with the

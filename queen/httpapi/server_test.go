@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +32,9 @@ func listen(t *testing.T, s *Server) string {
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	t.Cleanup(func() {
-		_ = s.Close()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // do not wait for anybody
+		_ = s.Shutdown(ctx)
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 			t.Errorf("Serve: %v", err)
 		}
@@ -398,6 +401,32 @@ func TestShutdownAnswersWhoWaits(t *testing.T) {
 	}
 	if w := do(s, "GET", "/api/v1/pop/queue/q?wait=true", ""); w.Code != 503 {
 		t.Errorf("a late pop: %d", w.Code)
+	}
+}
+
+func TestShutdownClosesWhatIsLeftAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	s, _ := newTestServer(Config{})
+	c, err := net.Dial("tcp", listen(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	// The head of a push whose body never comes.
+	if _, err := io.WriteString(c, "POST /api/v1/push HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(c)
+	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("%q, %v; want the request to be under way", line, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if _, err := io.ReadAll(in); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the connection ended with %v", err)
 	}
 }
 
