@@ -132,20 +132,20 @@ type SegmentResult struct {
 func (db *DB) Append(ctx context.Context, segs []Segment, wait bool) ([]SegmentResult, error) {
 	conn, err := db.write.Acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("append: %w", db.acquireError(err))
+		return nil, db.acquireError("append", err)
 	}
 	defer conn.Release()
 	epoch := incarnationOf(conn.Conn()).Epoch
 	rows, err := queryWithData(ctx, conn.Conn(), "append", appendSQL, appendArgs(segs, epoch, wait, thePlaceOfData{}), dataOf(segs))
 	if err != nil {
-		return nil, fmt.Errorf("append: %w", db.writeError(conn.Conn(), err))
+		return nil, db.writeError("append", conn.Conn(), err)
 	}
 	res, err := pgx.CollectRows(rows, scanSegmentResult)
 	if err != nil {
 		prepareAnew(ctx, conn.Conn(), "append", err)
 	}
-	if err := db.writeError(conn.Conn(), err); err != nil {
-		return nil, fmt.Errorf("append: %w", err)
+	if err := db.writeError("append", conn.Conn(), err); err != nil {
+		return nil, err
 	}
 	if len(res) != len(segs) {
 		return nil, fmt.Errorf("append: %d answers to %d segments", len(res), len(segs))

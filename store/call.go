@@ -2,40 +2,39 @@ package store
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // writeRows runs one write call in autocommit mode and collects its rows. verb
-// names the call in errors.
+// names the call in errors and in the log.
 func writeRows[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	rows, _, err := collect(ctx, db, pool, verb, db.writeError, scan, sql, args)
 	return rows, err
 }
 
-// readRows runs one read and collects its rows. verb names the read in errors.
+// readRows runs one read and collects its rows. verb names the read in errors and in the log.
 func readRows[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	rows, _, err := collect(ctx, db, pool, verb, db.readError, scan, sql, args)
 	return rows, err
 }
 
 // collect is both; epoch is that of the connection which answered.
-func collect[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string, translate func(*pgx.Conn, error) error,
+func collect[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string, translate func(string, *pgx.Conn, error) error,
 	scan pgx.RowToFunc[T], sql string, args []any,
 ) (res []T, epoch int32, err error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", verb, db.acquireError(err))
+		return nil, 0, db.acquireError(verb, err)
 	}
 	defer conn.Release()
 	rows, err := conn.Query(ctx, sql, args...)
 	if err == nil {
 		res, err = pgx.CollectRows(rows, scan)
 	}
-	if err := translate(conn.Conn(), err); err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", verb, err)
+	if err := translate(verb, conn.Conn(), err); err != nil {
+		return nil, 0, err
 	}
 	return res, incarnationOf(conn.Conn()).Epoch, nil
 }

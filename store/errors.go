@@ -109,58 +109,58 @@ func classifyFatal(code string) outcome {
 	return unknown // 57P01 admin_shutdown, 57P02 crash_shutdown, and whatever else
 }
 
-// writeError translates the error of a write call that was one statement in
-// autocommit mode on conn. It must also be called on success: a commit that did
+// writeError translates the error of a write call, named verb, that was one statement
+// in autocommit mode on conn. It must also be called on success: a commit that did
 // not wait for its synchronous standby is a success PostgreSQL warned about.
-func (db *DB) writeError(conn *pgx.Conn, err error) error {
+func (db *DB) writeError(verb string, conn *pgx.Conn, err error) error {
 	s := sessionOf(conn)
 	unreplicated := s.unreplicated
 	s.unreplicated = false
 	if err == nil {
 		if unreplicated {
-			return fmt.Errorf("%w: committed, but canceled while waiting for the synchronous standby", ErrOutcomeUnknown)
+			return fmt.Errorf("%s: %w: committed, but canceled while waiting for the synchronous standby", verb, ErrOutcomeUnknown)
 		}
 		db.failures.answered()
 		return nil
 	}
-	db.failures.failed(err)
+	db.failures.failed(verb, err)
 	db.lost(conn, err)
 	switch classify(err, conn.IsClosed()) {
 	case unknown:
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+		return fmt.Errorf("%s: %w: %w", verb, ErrOutcomeUnknown, err)
 	case unavailable:
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return fmt.Errorf("%s: %w: %w", verb, ErrUnavailable, err)
 	case full:
-		return fmt.Errorf("%w: %w", ErrStorageFull, err)
+		return fmt.Errorf("%s: %w: %w", verb, ErrStorageFull, err)
 	default:
-		return err
+		return fmt.Errorf("%s: %w", verb, err)
 	}
 }
 
-// readError translates the error of a read on conn: an answer that was lost is
-// only unavailable, because there is nothing to be unsure of.
-func (db *DB) readError(conn *pgx.Conn, err error) error {
+// readError translates the error of a read, named verb, on conn: an answer that was
+// lost is only unavailable, because there is nothing to be unsure of.
+func (db *DB) readError(verb string, conn *pgx.Conn, err error) error {
 	if err == nil {
 		db.failures.answered()
 		return nil
 	}
-	db.failures.failed(err)
+	db.failures.failed(verb, err)
 	db.lost(conn, err)
 	switch classify(err, conn.IsClosed()) {
 	case unknown, unavailable:
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return fmt.Errorf("%s: %w: %w", verb, ErrUnavailable, err)
 	case full:
-		return fmt.Errorf("%w: %w", ErrStorageFull, err)
+		return fmt.Errorf("%s: %w: %w", verb, ErrStorageFull, err)
 	default:
-		return err
+		return fmt.Errorf("%s: %w", verb, err)
 	}
 }
 
-// acquireError translates the error of taking a connection from a pool, when
-// nothing has been sent yet.
-func (db *DB) acquireError(err error) error {
-	db.failures.failed(err)
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+// acquireError translates the error of taking a connection from a pool for the call
+// named verb, when nothing has been sent yet.
+func (db *DB) acquireError(verb string, err error) error {
+	db.failures.failed(verb, err)
+	return fmt.Errorf("%s: %w: %w", verb, ErrUnavailable, err)
 }
 
 // lostError says ErrUnavailable of what failed because the connection broke or the

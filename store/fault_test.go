@@ -137,6 +137,8 @@ func TestLostConnectionDropsIdleOnes(t *testing.T) {
 func TestTimeoutsOnTheServerAreDefinite(t *testing.T) {
 	t.Parallel()
 	cfg := storetest.Config(t)
+	var said bytes.Buffer // no call runs beside another here
+	cfg.Log = slog.New(slog.NewTextHandler(&said, nil))
 	db := openNamed(t, cfg, func(c *store.Config) { c.LockTimeout, c.StatementTimeout = 20*time.Millisecond, time.Minute })
 	pool := storetest.Pool(t, db)
 	p := partitions(t, db, "q", 1)
@@ -158,6 +160,18 @@ func TestTimeoutsOnTheServerAreDefinite(t *testing.T) {
 	}
 	if err := commit(t.Context(), db, p[0], 5); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("statement timeout: %v, want ErrUnavailable", err)
+	}
+	// The log says which calls they were, and how far each was.
+	for _, want := range []string{`SQLSTATE 55P03`, `SQLSTATE 57014`, `cursors_commit_1(`, `function stall()`} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("no %q in the log", want)
+		}
+	}
+	if strings.Contains(said.String(), "INSERT") {
+		t.Errorf("the log has statements in it:\n%s", said.String())
+	}
+	if strings.Count(said.String(), `call="commit cursors"`) != 2 {
+		t.Errorf("it is not said twice which call failed:\n%s", said.String())
 	}
 	if rows, err := db.Cursors(t.Context(), "g", p); err != nil || len(rows) != 0 {
 		t.Errorf("after both: %+v, %v; want nothing written", rows, err)

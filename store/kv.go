@@ -119,7 +119,7 @@ func (db *DB) KVRead(ctx context.Context, keys []KVKey, pages []KVPage, each fun
 	}
 	conn, err := db.read.Acquire(ctx)
 	if err != nil {
-		return fmt.Errorf("read keys: %w", db.acquireError(err))
+		return db.acquireError("read keys", err)
 	}
 	defer conn.Release()
 	res, err := conn.Query(ctx, kvReadSQL, ns, key, pns, prefix, upto, after, rows, vals)
@@ -143,10 +143,7 @@ func (db *DB) KVRead(ctx context.Context, keys []KVKey, pages []KVPage, each fun
 			err = res.Err()
 		}
 	}
-	if err := db.readError(conn.Conn(), err); err != nil {
-		return fmt.Errorf("read keys: %w", err)
-	}
-	return nil
+	return db.readError("read keys", conn.Conn(), err)
 }
 
 // PurgeKV deletes up to rowsMax expired keys, those that expired after a moment,

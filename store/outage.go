@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,8 +35,9 @@ type failures struct {
 	more  int // not told since
 }
 
-// failed is told about every error of a call, but not of one that its caller gave up.
-func (f *failures) failed(err error) {
+// failed is told about every error of a call, and what the call is for, but not of
+// one that its caller gave up.
+func (f *failures) failed(verb string, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
@@ -52,8 +54,28 @@ func (f *failures) failed(err error) {
 		f.more++
 		return
 	}
-	f.log.Warn("database call failed", "error", err, "more", f.more)
+	args := []any{"call", verb, "error", err, "more", f.more}
+	if w := where(err); w != "" {
+		args = append(args, "where", w)
+	}
+	f.log.Warn("database call failed", args...)
 	f.told, f.more = now, 0
+}
+
+// where says in which functions an error came up, innermost first, and at which
+// line of each. What PostgreSQL adds of their statements is left out.
+func where(err error) string {
+	var pe *pgconn.PgError
+	if !errors.As(err, &pe) {
+		return ""
+	}
+	var at []string
+	for line := range strings.Lines(pe.Where) {
+		if strings.Contains(line, "PL/pgSQL") { // in any language
+			at = append(at, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(at, "; ")
 }
 
 // answered is told about every call that did not fail.

@@ -27,14 +27,14 @@ func TestOutageIsALineASecondAndOneWhenItIsOver(t *testing.T) {
 		}
 		gone := fmt.Errorf("dial: %w", errors.New("connection refused"))
 		for range 100 { // ten seconds
-			f.failed(gone)
+			f.failed("append", gone)
 			<-time.After(100 * time.Millisecond)
 		}
 		lines("level=WARN", 10)
 		lines("more=9", 9)
 		f.answered() // one connection of many
 		lines("back", 0)
-		f.failed(gone)
+		f.failed("append", gone)
 		<-time.After(backAfter)
 		for range 3 {
 			f.answered()
@@ -67,11 +67,11 @@ func TestOneStatementIsNoOutage(t *testing.T) {
 
 	var out bytes.Buffer
 	fs := failures{log: slog.New(slog.NewTextHandler(&out, nil))}
-	fs.failed(fmt.Errorf("acquire: %w", context.Canceled))
+	fs.failed("append", fmt.Errorf("acquire: %w", context.Canceled))
 	if out.Len() != 0 {
 		t.Errorf("a caller that gave up: %s", out.String())
 	}
-	fs.failed(pg("ERROR", "42501"))
+	fs.failed("append", pg("ERROR", "42501"))
 	if !strings.Contains(out.String(), "42501") || fs.down.Load() {
 		t.Errorf("a refused statement: down is %v, log %q", fs.down.Load(), out.String())
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -70,15 +69,15 @@ func (db *DB) Read(ctx context.Context, spans []ReadSpan, bytesMax int) ([]SpanR
 	reads := make([]SpanRead, len(spans))
 	conn, err := db.read.Acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read: %w", db.acquireError(err))
+		return nil, db.acquireError("read", err)
 	}
 	defer conn.Release()
 	rows, err := conn.Query(ctx, segmentReadSQL, parts, offsets, sizes, int64(bytesMax))
 	if err == nil {
 		err = collectSpans(rows, reads)
 	}
-	if err := db.readError(conn.Conn(), err); err != nil {
-		return nil, fmt.Errorf("read: %w", err)
+	if err := db.readError("read", conn.Conn(), err); err != nil {
+		return nil, err
 	}
 	epoch := incarnationOf(conn.Conn()).Epoch
 	for i := range reads {

@@ -56,10 +56,10 @@ func (db *DB) BuildRun(ctx context.Context, partition int64) (bool, error) {
 func (db *DB) buildRun(ctx context.Context, partition int64, ids, fanout, levelMax int) (did bool, err error) {
 	// One connection for all: rows read in one incarnation of the database must
 	// not become a run in another.
-	err = db.long(ctx, runBuildTimeout, func(ctx context.Context, conn *pgx.Conn) error {
+	err = db.long(ctx, "build run", runBuildTimeout, func(ctx context.Context, conn *pgx.Conn) error {
 		w, err := planRun(ctx, conn, partition, ids, fanout, levelMax)
 		if err != nil {
-			return db.readError(conn, err)
+			return db.readError("build run", conn, err)
 		}
 		if w == nil {
 			return nil
@@ -74,12 +74,9 @@ func (db *DB) buildRun(ctx context.Context, partition int64, ids, fanout, levelM
 			return nil // somebody else was faster
 		}
 		did = err == nil && wrote != nil
-		return db.writeError(conn, err)
+		return db.writeError("build run", conn, err)
 	})
-	if err != nil {
-		return false, fmt.Errorf("build run: %w", err)
-	}
-	return did, nil
+	return did && err == nil, err
 }
 
 // runWork is a run to be written.

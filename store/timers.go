@@ -105,7 +105,7 @@ type FiringTimer struct {
 func (db *DB) FireTimers(ctx context.Context, timers []FiringTimer) (res []SegmentResult, fired []bool, err error) {
 	conn, err := db.write.Acquire(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("fire timers: %w", db.acquireError(err))
+		return nil, nil, db.acquireError("fire timers", err)
 	}
 	defer conn.Release()
 	epoch := incarnationOf(conn.Conn()).Epoch
@@ -134,8 +134,8 @@ func (db *DB) FireTimers(ctx context.Context, timers []FiringTimer) (res []Segme
 			return r, nil
 		})
 	}
-	if err := db.writeError(conn.Conn(), err); err != nil {
-		return nil, nil, fmt.Errorf("fire timers: %w", err)
+	if err := db.writeError("fire timers", conn.Conn(), err); err != nil {
+		return nil, nil, err
 	}
 	return res, fired, nil
 }

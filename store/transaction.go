@@ -83,7 +83,7 @@ type StoredSegment struct {
 func (db *DB) Transact(ctx context.Context, call uuid.UUID, repeat bool, tx *Transaction) (Transacted, error) {
 	conn, err := db.write.Acquire(ctx)
 	if err != nil {
-		return Transacted{}, fmt.Errorf("transaction: %w", db.acquireError(err))
+		return Transacted{}, db.acquireError("transaction", err)
 	}
 	defer conn.Release()
 	epoch := incarnationOf(conn.Conn()).Epoch
@@ -96,9 +96,9 @@ func (db *DB) Transact(ctx context.Context, call uuid.UUID, repeat bool, tx *Tra
 	if err == nil {
 		answers, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
 	}
-	answer, err := only(answers, db.writeError(conn.Conn(), err))
+	answer, err := only(answers, db.writeError("transaction", conn.Conn(), err))
 	if err != nil {
-		return Transacted{}, fmt.Errorf("transaction: %w", err)
+		return Transacted{}, err
 	}
 	got, err := readTransacted(answer, tx, epoch)
 	if err != nil {

@@ -38,16 +38,16 @@ type Window struct {
 // An error of row ends it.
 func (db *DB) ReadWindow(ctx context.Context, partition int64, seconds int32, after int64, row func(WindowRow) error) (Window, error) {
 	var w Window
-	err := db.long(ctx, windowReadTimeout, func(ctx context.Context, conn *pgx.Conn) error {
+	err := db.long(ctx, "read window", windowReadTimeout, func(ctx context.Context, conn *pgx.Conn) error {
 		w.Epoch = incarnationOf(conn).Epoch
 		rows, err := conn.Query(ctx, windowReadSQL, partition, seconds, after)
 		if err == nil {
 			err = w.collect(rows, row)
 		}
-		return db.readError(conn, err)
+		return db.readError("read window", conn, err)
 	})
 	if err != nil {
-		return Window{}, fmt.Errorf("read window: %w", err)
+		return Window{}, err
 	}
 	return w, nil
 }
