@@ -2,8 +2,6 @@ package kafkawire
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,69 +11,28 @@ import (
 	"queenmq/queen"
 )
 
-// TestConsumerGroupTranscripts replays testdata/consumer_group/*.txt, as
-// TestGroupTranscripts does for classic groups.
 func TestConsumerGroupTranscripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/consumer_group/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			t.Parallel()
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := newConsumerScript(t)
-			for line := range strings.SplitSeq(strings.TrimSpace(string(want)), "\n") {
-				switch {
-				case strings.HasPrefix(line, "# "), line == "":
-					s.printf("%s\n", line)
-				case strings.HasPrefix(line, "> "):
-					s.printf("%s\n", line)
-					s.do(strings.Fields(line[2:]))
-				}
-			}
-			got := s.out.String()
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(want) {
-				t.Errorf("%s has changed; read the difference, then run with -update:\n%s", file, firstDifference(string(want), got))
-			}
-		})
-	}
+	testTranscripts(t, "consumer_group", func(tr *transcript) func([]string) {
+		s := &consumerScript{transcript: tr, topics: map[string]int{}, epochs: map[string]int32{}, has: map[string]partitionSet{}}
+		s.limits = consumerLimits{membersMax: 100, bytesMax: 1 << 20, regexesMax: 3, session: 45 * time.Second, emptyKeep: 10 * time.Minute}
+		s.g = newConsumerGroup(s.limits)
+		return s.do
+	})
 }
 
 // consumerScript runs the commands of a transcript. A label such as a is a
 // client, and its member id unless it says another; it remembers its epoch and
 // what it was given, and owns that unless it says otherwise.
 type consumerScript struct {
-	t      *testing.T
+	*transcript
 	limits consumerLimits
 	g      *consumerGroup
 	image  *topicImage
 	topics map[string]int
-	at     time.Duration
-	out    strings.Builder
 	epochs map[string]int32
 	has    map[string]partitionSet
 }
-
-func newConsumerScript(t *testing.T) *consumerScript {
-	s := &consumerScript{t: t, topics: map[string]int{}, epochs: map[string]int32{}, has: map[string]partitionSet{}}
-	s.limits = consumerLimits{membersMax: 100, bytesMax: 1 << 20, regexesMax: 3, session: 45 * time.Second, emptyKeep: 10 * time.Minute}
-	s.g = newConsumerGroup(s.limits)
-	return s
-}
-
-func (s *consumerScript) now() time.Time                    { return time.Unix(1_000_000, 0).Add(s.at) }
-func (s *consumerScript) printf(format string, args ...any) { fmt.Fprintf(&s.out, format, args...) }
 
 // idOf makes the id of topic a, b, … of one letter.
 func idOf(name string) [16]byte { return [16]byte{0: name[0], 15: 1} }

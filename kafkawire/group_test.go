@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,76 +11,26 @@ import (
 	"time"
 )
 
-// TestGroupTranscripts replays testdata/group/*.txt: lines that start with
-// "> " are commands, the rest is what they answer and the state they leave.
-// Run with -update to rewrite them, then read the difference.
 func TestGroupTranscripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/group/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			t.Parallel()
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := replay(t, string(want))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(want) {
-				t.Errorf("%s has changed; read the difference, then run with -update:\n%s", file, firstDifference(string(want), got))
-			}
-		})
-	}
-}
-
-func firstDifference(want, got string) string {
-	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
-	for i := range min(len(w), len(g)) {
-		if w[i] != g[i] {
-			return fmt.Sprintf("line %d\nwant %s\ngot  %s", i+1, w[i], g[i])
-		}
-	}
-	return fmt.Sprintf("want %d lines, got %d", len(w), len(g))
-}
-
-func replay(t *testing.T, text string) string {
-	s := &script{t: t, ids: map[string]string{}, minted: map[string]int{}, callers: map[ticket]string{}}
-	s.limits = groupLimits{membersMax: 100, pendingMax: 100, bytesMax: 1 << 20, newcomerWait: 5 * time.Minute}
-	for _, line := range strings.Split(text, "\n") {
-		switch {
-		case strings.HasPrefix(line, "# "), line == "" && s.out.Len() > 0 && strings.HasSuffix(s.out.String(), "\n") && !strings.HasSuffix(s.out.String(), "\n\n"):
-			s.out.WriteString(line + "\n")
-		case strings.HasPrefix(line, "> "):
-			s.out.WriteString(line + "\n")
-			s.do(strings.Fields(line[2:]))
-		}
-	}
-	return strings.TrimRight(s.out.String(), "\n") + "\n"
+	testTranscripts(t, "group", func(tr *transcript) func([]string) {
+		s := &script{transcript: tr, ids: map[string]string{}, minted: map[string]int{}, callers: map[ticket]string{}}
+		s.limits = groupLimits{membersMax: 100, pendingMax: 100, bytesMax: 1 << 20, newcomerWait: 5 * time.Minute}
+		return s.do
+	})
 }
 
 // script runs the commands of a transcript on one group. A label such as a is a
 // client; it remembers the member id it was last told.
 type script struct {
-	t       *testing.T
+	*transcript
 	limits  groupLimits
 	g       *group
-	at      time.Duration // since the start
-	out     strings.Builder
 	ids     map[string]string
 	minted  map[string]int
 	tickets ticket
 	callers map[ticket]string
 }
-
-func (s *script) now() time.Time { return time.Unix(1_000_000, 0).Add(s.at) }
 
 func (s *script) caller(label, what string) ticket {
 	s.tickets++
@@ -175,8 +123,6 @@ func (s *script) do(words []string) {
 		s.t.Errorf("after %s %s: %s", command, label, problem)
 	}
 }
-
-func (s *script) printf(format string, args ...any) { fmt.Fprintf(&s.out, format, args...) }
 
 func (s *script) tell(due []groupAnswer) {
 	s.t.Helper()
