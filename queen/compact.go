@@ -34,7 +34,6 @@ func newCompaction(latest *latestKeys, now time.Time, tombstoneRetentionMs int64
 type compacted struct {
 	store.CompactedSegment
 	changed       bool
-	size          int    // bytes of what is left
 	removed       int    // records
 	tombstonesDue uint32 // the soonest of its batches; 0: no tombstone is left
 }
@@ -52,7 +51,7 @@ func (c *compaction) segment(row store.SegmentRow, last bool) (out compacted, er
 	}
 	out.CompactedSegment = store.CompactedSegment{End: row.End, Was: row.Header, NewEnd: row.End}
 	marks := h.Marks[:0:0]
-	data := make([]byte, 0, len(row.Data))
+	data := make([]byte, 0, len(s.data))
 	next := s.base
 	for i := range s.batches {
 		b := &s.batches[i]
@@ -74,13 +73,13 @@ func (c *compaction) segment(row store.SegmentRow, last bool) (out compacted, er
 			out.tombstonesDue = due
 		}
 	}
-	out.size = len(data)
+	out.Size = len(data)
 	if !out.changed || out.Records == 0 {
 		return out, nil
 	}
 	h.Marks = marks
-	out.NewEnd, out.Data = next-1, data
-	out.Header = h.AppendTo(nil)
+	out.NewEnd = next - 1
+	out.Header, out.Data = pack(h, data)
 	return out, nil
 }
 

@@ -193,7 +193,7 @@ func (e *Engine) rewrite(ctx context.Context, r *store.CompactionRow, c *compact
 		if err != nil {
 			return false, err
 		}
-		clean.CleanBytes += int64(out.size)
+		clean.CleanBytes += int64(out.Size)
 		// One that is due and still there is the log's last record: it waits for another.
 		due := time.Unix(int64(out.tombstonesDue), 0)
 		if due.After(r.Now) && (clean.TombstonesDue.IsZero() || due.Before(clean.TombstonesDue)) {

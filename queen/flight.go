@@ -119,7 +119,7 @@ func (f *flight) encode(window, batchBytesMax, decompressedMax int, suspected fu
 	}
 	f.kafka, f.natives, f.withheld = f.kafka[:0], f.natives[:0], f.withheld[:0]
 	l := layout{f: f, batchBytesMax: batchBytesMax}
-	f.call = store.Segment{Data: make([]byte, 0, f.seg.sizeOnce())}
+	f.call, f.data = store.Segment{}, make([]byte, 0, f.seg.sizeOnce())
 	for _, e := range f.seg.entries {
 		if e.batch == nil {
 			for _, it := range e.items {
@@ -146,8 +146,7 @@ func (f *flight) encode(window, batchBytesMax, decompressedMax int, suspected fu
 		}
 	}
 	l.flushRun()
-	h := segmentHeader{IDHeader: l.idHeader, Runs: []idRun{{Base: f.base}}, Marks: l.marks}
-	f.call.Header = h.AppendTo(nil)
+	f.header = segmentHeader{IDHeader: l.idHeader, Runs: []idRun{{Base: f.base}}, Marks: l.marks}
 	if !slices.ContainsFunc(l.hashes, func(h [16]byte) bool { return h != [16]byte{} }) {
 		return nil
 	}
@@ -156,6 +155,21 @@ func (f *flight) encode(window, batchBytesMax, decompressedMax int, suspected fu
 		f.call.TTLs = append(l.ttls, make([]int64, len(l.hashes)-len(l.ttls))...)
 	}
 	return nil
+}
+
+// pack puts what was laid out into the form in which it is stored. It stays so
+// for every repeat of the call.
+func (f *flight) pack() {
+	f.packed.release()
+	f.packed = packing{header: f.header.AppendTo(nil), marks: f.header.Marks, data: f.data}
+	for i := range f.call.Parts {
+		part := &f.call.Parts[i]
+		part.Bytes = 0
+		for range part.Batches {
+			part.Bytes += int32(f.packed.next())
+		}
+	}
+	f.call.Header, f.call.Data = f.packed.header, f.packed.stored()
 }
 
 // varintsGrow bounds how much more a message takes within a batch than alone, the
@@ -219,11 +233,11 @@ func (l *layout) flushRun() {
 		}
 		l.hashes = append(l.hashes, it.hash)
 	}
-	before := len(f.call.Data)
+	before := len(f.data)
 	var marks []batchMark
-	f.call.Data, marks = appendNative(f.call.Data, msgs, time.Now(), l.batchBytesMax)
+	f.data, marks = appendNative(f.data, msgs, time.Now(), l.batchBytesMax)
 	part := store.Part{
-		Bytes: int32(len(f.call.Data) - before), Batches: int32(len(marks)),
+		Size: int32(len(f.data) - before), Batches: int32(len(marks)),
 		Span: int32(len(l.run)), Records: int32(len(l.run)), Producer: -1,
 	}
 	for _, m := range marks {
@@ -258,9 +272,9 @@ func (l *layout) batch(e *entry, decompressedMax int) error {
 			return err
 		}
 	}
-	part.Bytes, part.Batches, part.Span = int32(len(data)), 1, info.Span
+	part.Size, part.Batches, part.Span = int32(len(data)), 1, info.Span
 	part.Records, part.MaxTimestamp = int32(info.Records), info.MaxTimestamp
-	f.call.Data = append(f.call.Data, data...)
+	f.data = append(f.data, data...)
 	source := idsMinted
 	if e.ids != nil {
 		source = e.ids.source

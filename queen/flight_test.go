@@ -49,10 +49,10 @@ func TestASegmentIsMadeAtItsSize(t *testing.T) {
 		if !w.prepare(t.Context(), f) {
 			t.Fatalf("%s: nothing to store", what)
 		}
-		if n, room := len(f.call.Data), cap(f.call.Data); room > n+n/16+varintsGrow*(len(f.natives)+1) {
+		if n, room := len(f.data), cap(f.data); room > n+n/16+varintsGrow*(len(f.natives)+1) {
 			t.Errorf("%s: %d bytes of memory for %d", what, room, n)
 		}
-		if n, room := len(f.call.Data), f.seg.sizeOnce(); room < n {
+		if n, room := len(f.data), f.seg.sizeOnce(); room < n {
 			t.Errorf("%s: %d bytes expected, %d written: they were copied", what, room, n)
 		}
 		counted := *f.seg

@@ -284,7 +284,7 @@ func (e *Engine) take(s *readState, r store.SpanRead, limit int, first bool) (in
 		if seg.end == r.NextOffset-1 {
 			e.tail.add(s.p.id, r.Incarnation, seg) // the newest: others at the end find it in memory
 		} else {
-			lent.rows = append(lent.rows, row.Data)
+			lent.rows = append(lent.rows, seg.data)
 		}
 	}
 	if s.lend {
@@ -293,10 +293,14 @@ func (e *Engine) take(s *readState, r store.SpanRead, limit int, first bool) (in
 	return s.give(segs, limit, first), nil
 }
 
+// loadRow is loadSegment of a row that was read: nothing may look at its data any more.
 func loadRow(r store.SegmentRow) (*segment, error) {
 	seg, err := loadSegment(r.Base, r.End, r.Epoch, r.CreatedAt, r.Header, r.Data)
 	if err != nil {
 		return nil, fmt.Errorf("load segment %d of partition %d: %w", r.End, r.Partition, err)
+	}
+	if &seg.data[0] != &r.Data[0] {
+		store.Recycle(r.Data) // it was unpacked into other memory
 	}
 	return seg, nil
 }

@@ -24,6 +24,7 @@ const (
 	segmentPrefixLen = 4
 	idRunLen         = 20
 	batchMarkLen     = 32
+	batchMarkAtFlags = 18
 )
 
 // batchOrigin says which door a batch came through.
@@ -51,12 +52,15 @@ const (
 const (
 	flagControl       uint16 = 1
 	flagTransactional uint16 = 2
+	// flagPacked: the row has the batch packed (packing.go). Length is that of the
+	// batch as served. Never set in a segment that was loaded.
+	flagPacked uint16 = 4
 )
 
 // batchMark describes one batch of a segment; decoding goes by it, never by
 // today's configuration.
 type batchMark struct {
-	Length       uint32 // bytes of the batch
+	Length       uint32 // bytes of the batch, as served
 	Gap          uint32 // offsets skipped before it
 	Span         uint32 // offsets it consumes
 	Records      uint32 // records it holds; fewer than Span where duplicates were dropped
@@ -101,7 +105,7 @@ func decodeBatchMark(src []byte) (m batchMark, rest []byte, err error) {
 		Records:      binary.BigEndian.Uint32(src[12:]),
 		Origin:       batchOrigin(src[16]),
 		IDs:          idSource(src[17]),
-		Flags:        binary.BigEndian.Uint16(src[18:]),
+		Flags:        binary.BigEndian.Uint16(src[batchMarkAtFlags:]),
 		MaxTimestamp: int64(binary.BigEndian.Uint64(src[20:])),
 
 		TombstonesDue: binary.BigEndian.Uint32(src[28:]),
@@ -196,7 +200,7 @@ type segment struct {
 	idHeader  string
 	runs      []idRun
 	batches   []segmentBatch
-	bytes     int // of all batches
+	data      []byte // of all batches, one after another
 }
 
 // segmentBatch is one batch with its offsets patched in.
@@ -208,17 +212,25 @@ type segmentBatch struct {
 
 func (b *segmentBatch) last() int64 { return b.base + int64(b.mark.Span) - 1 }
 
-// loadSegment takes a row, base and end being its first and last offset, and
-// patches base offset and epoch into its batches. It owns data from here on.
+// loadSegment takes a row, base and end being its first and last offset, unpacks
+// its batches and patches base offset and epoch into them. It owns data from here on.
 // A row whose parts do not fit together is ErrCorruptBatch.
 func loadSegment(base, end int64, epoch int32, createdAt time.Time, header, data []byte) (*segment, error) {
 	h, err := decodeSegmentHeader(header)
+	if err == nil {
+		data, err = h.unpack(data)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("segment %d–%d: %w: %w", base, end, err, ErrCorruptBatch)
 	}
+	return newSegment(base, end, epoch, createdAt, h, data)
+}
+
+// newSegment is loadSegment of a header that was decoded and data as served.
+func newSegment(base, end int64, epoch int32, createdAt time.Time, h segmentHeader, data []byte) (*segment, error) {
 	s := &segment{
 		base: base, end: end, epoch: epoch, createdAt: createdAt,
-		idHeader: h.IDHeader, runs: h.Runs, bytes: len(data),
+		idHeader: h.IDHeader, runs: h.Runs, data: data,
 		batches: make([]segmentBatch, len(h.Marks)),
 	}
 	next := base
@@ -257,13 +269,13 @@ func (s *segment) header() segmentHeader {
 
 // What a segment costs in memory beside its data; a test compares with unsafe.Sizeof.
 const (
-	segmentOverhead      = 120
+	segmentOverhead      = 136
 	segmentBatchOverhead = 72
 )
 
 // size is the memory the segment holds.
 func (s *segment) size() int {
-	return segmentOverhead + s.bytes + len(s.batches)*segmentBatchOverhead + len(s.runs)*24
+	return segmentOverhead + len(s.data) + len(s.batches)*segmentBatchOverhead + len(s.runs)*24
 }
 
 // find is the index of the first batch holding offset or following it.

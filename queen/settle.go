@@ -77,7 +77,7 @@ func (w *writer) stored(f *flight, r *store.SegmentResult) {
 		whole = whole && v == store.PartStored
 	}
 	if whole && r.Status == store.SegmentStored {
-		s, err := loadSegment(r.Base, r.End, r.Epoch, r.CreatedAt, f.call.Header, f.call.Data)
+		s, err := newSegment(r.Base, r.End, r.Epoch, r.CreatedAt, f.header, f.data)
 		if err != nil {
 			panic("BUG: a stored segment does not load: " + err.Error())
 		}

@@ -91,7 +91,7 @@ func newSpill(dir string, bytesMax int64, log *slog.Logger) *spill {
 // offer takes a segment the tail lets go of, unless it would have to wait. The
 // caller holds the lock under which the partition is forgotten.
 func (s *spill) offer(partition int64, incarnation int32, seg *segment) {
-	n := int64(seg.bytes)
+	n := int64(len(seg.data))
 	if s.dir == "" || n < s.bytesMin || n > s.fileMax || s.queued.Load()+n > spillQueueBytesMax {
 		return
 	}
@@ -121,7 +121,7 @@ func (s *spill) run(done <-chan struct{}) {
 				case <-time.After(spillPause):
 				}
 			}
-			s.queued.Add(-int64(one.segment.bytes))
+			s.queued.Add(-int64(len(one.segment.data)))
 		}
 	}
 }
@@ -133,7 +133,7 @@ const spillPause = 30 * time.Second
 func (s *spill) write(one spilling) error {
 	seg := one.segment
 	header := seg.header().AppendTo(nil)
-	n := int64(len(header) + seg.bytes)
+	n := int64(len(header) + len(seg.data))
 	file, err := s.room(n)
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *spill) write(one spilling) error {
 	file.partitions[one.partition] = struct{}{}
 	s.runs[one.partition] = append(run, spilled{
 		base: seg.base, end: seg.end, createdAt: seg.createdAt.UnixMicro(), at: at, file: file,
-		header: int32(len(header)), data: int32(seg.bytes), epoch: seg.epoch, incarnation: one.incarnation,
+		header: int32(len(header)), data: int32(len(seg.data)), epoch: seg.epoch, incarnation: one.incarnation,
 	})
 	return nil
 }

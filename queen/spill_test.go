@@ -32,7 +32,7 @@ func (s *spill) drain(t interface{ Fatal(...any) }) {
 			if err := s.write(one); err != nil {
 				t.Fatal(err)
 			}
-			s.queued.Add(-int64(one.segment.bytes))
+			s.queued.Add(-int64(len(one.segment.data)))
 		default:
 			return
 		}
@@ -113,7 +113,7 @@ func TestSpillAgreesWithAModel(t *testing.T) {
 				case i > 0 && seg.base != segs[i-1].end+1:
 					rt.Fatalf("%d–%d follows %d", seg.base, seg.end, segs[i-1].end)
 				}
-				n += seg.bytes
+				n += len(seg.data)
 			}
 			if len(segs) > 1 && n > limit {
 				rt.Fatalf("%d bytes, at most %d were asked for", n, limit)
@@ -149,7 +149,7 @@ func TestSpillKeepsAllItHasRoomFor(t *testing.T) {
 			t.Fatalf("segment %d is another", i)
 		}
 	}
-	s.bytesMin = int64(all[0].bytes) + 1
+	s.bytesMin = int64(len(all[0].data)) + 1
 	s.offer(2, 1, all[0])
 	s.bytesMin = 1
 	s.queued.Store(spillQueueBytesMax)

@@ -137,7 +137,7 @@ func (t *tail) segments(partition int64, incarnation int32, offset int64, maxByt
 	run, end, ok := sh.from(partition, incarnation, offset)
 	n := 0
 	for _, node := range run {
-		if n += node.segment.bytes; n > maxBytes && len(segments) > 0 {
+		if n += len(node.segment.data); n > maxBytes && len(segments) > 0 {
 			break
 		}
 		segments = append(segments, node.segment)

@@ -71,7 +71,7 @@ func TestTailSegmentsReturnsAtLeastOne(t *testing.T) {
 	for base := int64(0); base < 6; base += 2 {
 		tl.add(1, 1, testSegment(t, base, 2))
 	}
-	size := testSegment(t, 0, 2).bytes
+	size := len(testSegment(t, 0, 2).data)
 	f := func(offset int64, maxBytes int, want ...int64) {
 		t.Helper()
 		got, end, ok := tl.segments(1, 1, offset, maxBytes)

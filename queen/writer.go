@@ -96,6 +96,9 @@ type flight struct {
 	p       *partition
 	seg     *openSegment
 	call    store.Segment
+	header  segmentHeader // of data; the call's has the batches as they are stored
+	data    []byte        // as served
+	packed  packing       // its memory is the call's
 	base    IDBase
 	kafka   []*entry    // by part: the entry, or nil for a native part
 	natives []*pushItem // by offset within the segment; nil where a Kafka batch lies
@@ -446,6 +449,7 @@ func (w *writer) prepare(ctx context.Context, f *flight) bool {
 	if kafka {
 		f.call.Source = options.DedupSource
 	}
+	f.pack()
 	return true
 }
 
@@ -547,6 +551,7 @@ func (w *writer) putBack(p *partition, rest []*entry, deadline time.Time) {
 
 // finish releases the partition for its next segment.
 func (w *writer) finish(f *flight) {
+	f.packed.release()
 	f.p.mu.Lock()
 	more := len(f.p.pending) > 0
 	f.p.busy = more

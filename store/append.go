@@ -31,7 +31,7 @@ type Segment struct {
 	// Suspects apart; −1 says nothing.
 	Verified int64
 	Header   []byte // its last 32 bytes per batch describe the batches
-	Data     []byte // record batches, one after another
+	Data     []byte // record batches, one after another, each as it is stored
 	Parts    []Part
 	// Hashes is empty, or has one element per offset; the zero hash stands for
 	// a minted id.
@@ -50,6 +50,7 @@ type Segment struct {
 // one HTTP batch.
 type Part struct {
 	Bytes, Batches int32
+	Size           int32 // bytes as served; 0 means Bytes
 	Span           int32 // offsets consumed
 	Records        int32
 	MaxTimestamp   int64
@@ -62,6 +63,14 @@ type Part struct {
 	// duplicates: Answer is the offset to give, now and to a resend.
 	Answered bool
 	Answer   int64
+}
+
+// served is how many bytes the part has for who reads it.
+func (p *Part) served() int32 {
+	if p.Size == 0 {
+		return p.Bytes
+	}
+	return p.Size
 }
 
 // UID is an explicit id that looks like a minted one.
@@ -197,6 +206,7 @@ func appendArgs(segs []Segment, epoch int32, wait bool, data any) []any {
 
 		hashes  = make(uuidArray, 0, nhash)
 		bytes   = make([]int32, 0, nparts)
+		size    = make([]int32, 0, nparts)
 		batches = make([]int32, 0, nparts)
 		span    = make([]int32, 0, nparts)
 		records = make([]int32, 0, nparts)
@@ -245,6 +255,7 @@ func appendArgs(segs []Segment, epoch int32, wait bool, data any) []any {
 		}
 		for _, p := range s.Parts {
 			bytes = append(bytes, p.Bytes)
+			size = append(size, p.served())
 			batches = append(batches, p.Batches)
 			span = append(span, p.Span)
 			records = append(records, p.Records)
@@ -278,7 +289,7 @@ func appendArgs(segs []Segment, epoch int32, wait bool, data any) []any {
 	}
 	return []any{
 		epoch, wait, partition, known, idHi, idLo, window, source, verified, header, data, parts, hashed, withheld,
-		hashes, ttls, held, bytes, batches, span, records, maxTS, pid, pepoch, seq, seqs, answer,
+		hashes, ttls, held, bytes, size, batches, span, records, maxTS, pid, pepoch, seq, seqs, answer,
 		uidSeg, uidIndex, uidHi, uidLo, spanSeg, spanFrom, spanTo,
 	}
 }

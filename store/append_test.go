@@ -322,9 +322,10 @@ func TestAppendLeavesOutRefusedParts(t *testing.T) {
 	s.Data = []byte("AAaaBBccc") // parts of 2, 2, 2 and 3 bytes
 	s.Header = []byte{1, 2, 3, 4}
 	s.Parts = nil
+	// Stored in these bytes, served in ten times as many.
 	for i, p := range []struct{ bytes, span, seq int32 }{{2, 2, 0}, {2, 2, 0}, {2, 1, 9}, {3, 1, 2}} {
 		s.Header = append(s.Header, []byte(strings.Repeat(fmt.Sprint(i), 32))...)
-		s.Parts = append(s.Parts, store.Part{Bytes: p.bytes, Batches: 1, Span: p.span, Records: p.span, Producer: 5, BaseSequence: p.seq})
+		s.Parts = append(s.Parts, store.Part{Bytes: p.bytes, Size: 10 * p.bytes, Batches: 1, Span: p.span, Records: p.span, Producer: 5, BaseSequence: p.seq})
 	}
 	for _, status := range []store.SegmentStatus{store.SegmentStored, store.SegmentAlready} {
 		res := l.append(l.db, s)[0]
@@ -337,10 +338,11 @@ func TestAppendLeavesOutRefusedParts(t *testing.T) {
 		}
 	}
 	var data, header []byte
-	var records, size int
-	l.scan(`SELECT data, header, records, size FROM log_segments`, nil, &data, &header, &records, &size)
-	if string(data) != "AAccc" || records != 3 || size != 5 {
-		t.Fatalf("stored %q, %d records, %d bytes; want AAccc, 3 and 5", data, records, size)
+	var records, size, total, totalTxns int
+	l.scan(`SELECT data, header, records, size, s.total_size, x.total_size FROM log_segments s JOIN log_txns x USING (partition_id, end_offset)`,
+		nil, &data, &header, &records, &size, &total, &totalTxns)
+	if string(data) != "AAccc" || records != 3 || size != 50 || total != 50 || totalTxns != 50 {
+		t.Fatalf("stored %q, %d records, %d bytes as served, %d and %d in all; want AAccc, 3 and 50", data, records, size, total, totalTxns)
 	}
 	if want := "\x01\x02\x03\x04" + strings.Repeat("0", 32) + strings.Repeat("3", 32); string(header) != want {
 		t.Fatalf("header %q, want %q", header, want)

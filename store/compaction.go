@@ -67,6 +67,7 @@ type CompactedSegment struct {
 	Was          []byte // that one's header
 	NewEnd       int64  // its own last offset: at most End
 	Records      int    // 0: nothing is left, the row goes
+	Size         int    // bytes as served
 	Header, Data []byte
 }
 
@@ -84,14 +85,15 @@ func (db *DB) CompactSegments(ctx context.Context, partition int64, segs []Compa
 		was     = make([][]byte, len(segs))
 		newEnd  = make([]int64, len(segs))
 		records = make([]int32, len(segs))
+		size    = make([]int32, len(segs))
 		header  = make([][]byte, len(segs))
 		data    = make([][]byte, len(segs))
 	)
 	for i, s := range segs {
-		end[i], was[i], newEnd[i], records[i], header[i], data[i] = s.End, s.Was, s.NewEnd, int32(s.Records), s.Header, s.Data
+		end[i], was[i], newEnd[i], records[i], size[i], header[i], data[i] = s.End, s.Was, s.NewEnd, int32(s.Records), int32(s.Size), s.Header, s.Data
 	}
 	n, err := only(writeRows(ctx, db, db.admin, "compact segments", pgx.RowTo[*int], segmentsCompactSQL,
-		partition, end, was, newEnd, records, header, data))
+		partition, end, was, newEnd, records, size, header, data))
 	switch {
 	case err != nil:
 		return 0, err

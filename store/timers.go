@@ -145,14 +145,15 @@ func fireArgs(timers []FiringTimer, epoch int32) []any {
 	queue, key := make([]string, n), make([]string, n)
 	hi, lo, partition, known, verified := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	window, header, data := make([]int32, n), make([][]byte, n), make([][]byte, n)
-	hash, bytes, maxTS := make(uuidArray, n), make([]int32, n), make([]int64, n)
+	hash, bytes, size, maxTS := make(uuidArray, n), make([]int32, n), make([]int32, n), make([]int64, n)
 	uidHi, uidLo := make([]*int64, n), make([]*int64, n)
 	spanSeg, spanFrom, spanTo := []int32{}, []int64{}, []int64{}
 	for i := range timers {
 		s := &timers[i].Segment
 		queue[i], key[i], hi[i], lo[i] = timers[i].Queue, timers[i].Key, s.IDHi, s.IDLo
 		partition[i], window[i], header[i], data[i], verified[i] = s.Partition, s.Window, s.Header, s.Data, -1
-		hash[i], bytes[i], maxTS[i] = s.Hashes[0], s.Parts[0].Bytes, s.Parts[0].MaxTimestamp
+		hash[i], maxTS[i] = s.Hashes[0], s.Parts[0].MaxTimestamp
+		bytes[i], size[i] = s.Parts[0].Bytes, s.Parts[0].served()
 		if len(s.UIDs) > 0 {
 			uidHi[i], uidLo[i] = &s.UIDs[0].Hi, &s.UIDs[0].Lo
 		}
@@ -165,7 +166,7 @@ func fireArgs(timers []FiringTimer, epoch int32) []any {
 		}
 	}
 	return []any{
-		queue, key, hi, lo, epoch, partition, known, window, verified, header, data, hash, bytes, maxTS,
+		queue, key, hi, lo, epoch, partition, known, window, verified, header, data, hash, bytes, size, maxTS,
 		uidHi, uidLo, spanSeg, spanFrom, spanTo,
 	}
 }

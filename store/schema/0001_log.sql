@@ -94,7 +94,7 @@ CREATE TABLE log_partitions (
     UNIQUE (queue_id, name)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0.02);
 
--- The log: one row per flush of a partition, its record batches as served.
+-- The log: one row per flush of a partition, its record batches as served or packed.
 CREATE TABLE log_segments (
     partition_id  bigint  NOT NULL,
     end_offset    bigint  NOT NULL,   -- the last offset, inclusive

@@ -43,7 +43,8 @@ CREATE FUNCTION append_1(
     p_hashes       uuid[],
     p_ttls         bigint[],   -- one per hash, 0 for none; or empty
     p_withheld_hashes uuid[],
-    p_part_bytes   integer[],
+    p_part_bytes   integer[],  -- in p_data
+    p_part_size    integer[],  -- as served
     p_part_batches integer[],
     p_part_span    integer[],  -- offsets consumed
     p_part_records integer[],
@@ -118,6 +119,7 @@ DECLARE
     v_last    integer;
     v_verdict smallint;
     v_records integer;
+    v_size    integer;        -- of the kept parts, as served
     v_data    bytea;
     v_header  bytea;
     v_entries integer;        -- where the batch entries begin in the header
@@ -196,6 +198,7 @@ BEGIN
             v_kept := 0;
             v_answered := false;
             v_records := 0;
+            v_size := 0;
             v_pids := '{}';
             v_states := '{}';
             FOR k IN v_part + 1 .. v_part + v_n LOOP
@@ -270,6 +273,7 @@ BEGIN
                     v_kept := v_kept + 1;
                     v_answered := v_answered OR p_part_answer[k] >= 0;
                     v_records := v_records + p_part_records[k];
+                    v_size := v_size + p_part_size[k];
                     v_max_ts := GREATEST(v_max_ts, p_part_max_ts[k]);
                 ELSIF v_verdict <> 1 THEN
                     part_offsets := part_offsets || (-1)::bigint;
@@ -377,13 +381,13 @@ BEGIN
                 INSERT INTO log_segments AS l (partition_id, end_offset, base_offset, created_at, max_timestamp,
                                                leader_epoch, records, size, header, data, total_size)
                 VALUES (v_pid, end_offset, base_offset, created_at, v_max_ts,
-                        p_epoch, v_records, octet_length(v_data), v_header, v_data, v_total + octet_length(v_data));
+                        p_epoch, v_records, v_size, v_header, v_data, v_total + v_size);
                 INSERT INTO log_txns AS l (partition_id, end_offset, base_offset, created_at, max_timestamp,
                                            id_hi, id_lo, hashes, ttls, part_verdicts, part_offsets, total_size)
                 VALUES (v_pid, end_offset, base_offset, created_at, v_max_ts, p_id_hi[s], p_id_lo[s], v_hashes,
                         CASE WHEN cardinality(v_ttls) > 0 THEN v_ttls END,
                         CASE WHEN v_kept < v_n OR v_answered THEN part_verdicts END,
-                        CASE WHEN v_kept < v_n OR v_answered THEN part_offsets END, v_total + octet_length(v_data));
+                        CASE WHEN v_kept < v_n OR v_answered THEN part_offsets END, v_total + v_size);
             END IF;
             FOR j IN 1 .. cardinality(v_pids) LOOP
                 v_state := v_states[j];

@@ -19,6 +19,7 @@ CREATE FUNCTION segments_compact_1(
     p_was       bytea[],    -- the header read
     p_new_end   bigint[],   -- at most p_end
     p_records   integer[],  -- 0: nothing is left
+    p_size      integer[],  -- bytes as served
     p_header    bytea[],
     p_data      bytea[]
 ) RETURNS integer
@@ -47,7 +48,7 @@ BEGIN
              WHERE partition_id = p_partition AND end_offset = p_end[i] AND header = p_was[i];
         ELSE
             UPDATE log_segments
-               SET end_offset = p_new_end[i], records = p_records[i], size = octet_length(p_data[i]),
+               SET end_offset = p_new_end[i], records = p_records[i], size = p_size[i],
                    header = p_header[i], data = p_data[i]
              WHERE partition_id = p_partition AND end_offset = p_end[i] AND header = p_was[i];
         END IF;

@@ -26,6 +26,7 @@ CREATE FUNCTION timers_fire_1(
     p_data      bytea[],
     p_hash      uuid[],
     p_bytes     integer[],
+    p_size      integer[],
     p_max_ts    bigint[],
     -- Of a transactionId that looks like a minted id, its halves; else NULL:
     p_uid_hi    bigint[],
@@ -74,7 +75,7 @@ BEGIN
                      p_id_hi => p_hi[s:s], p_id_lo => p_lo[s:s], p_window => p_window[s:s], p_source => '{""}',
                      p_verified => p_verified[s:s], p_header => p_header[s:s], p_data => p_data[s],
                      p_parts => '{1}', p_hashed => '{1}', p_withheld => '{0}', p_hashes => p_hash[s:s], p_ttls => '{}',
-                     p_withheld_hashes => '{}', p_part_bytes => p_bytes[s:s], p_part_batches => '{1}',
+                     p_withheld_hashes => '{}', p_part_bytes => p_bytes[s:s], p_part_size => p_size[s:s], p_part_batches => '{1}',
                      p_part_span => '{1}', p_part_records => '{1}', p_part_max_ts => p_max_ts[s:s], p_part_pid => '{-1}',
                      p_part_epoch => '{0}', p_part_seq => '{0}', p_part_seqs => '{1}', p_part_answer => '{-1}',
                      p_uid_segment => CASE WHEN p_uid_hi[s] IS NULL THEN '{}' ELSE '{1}'::integer[] END,
