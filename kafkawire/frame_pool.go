@@ -11,7 +11,8 @@ import (
 //
 // Buffers have four sizes for each doubling between frameStep and this, so that
 // at most a fifth of one is idle. Larger frames are rare, and left to the
-// collector, as are those that are not given back.
+// collector, as are those that are not given back. (The ledger keeps rows it reads in
+// the same way, store/row_buffer.go: these few lines are worth no package that both import.)
 const pooledFrameBytesMax = 16 << 20
 
 var pooledFrames [4*8 + 1]sync.Pool // TestPooledFrameSizes

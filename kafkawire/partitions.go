@@ -3,7 +3,6 @@ package kafkawire
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -73,10 +72,8 @@ func (c *conn) checkReplicas(as []kmsg.CreatePartitionsRequestTopicAssignment, n
 		if len(a.Replicas) == 0 {
 			return fmt.Errorf("%w: new partition %d has no replicas", errAssignment, i)
 		}
-		for k, id := range a.Replicas {
-			if slices.Contains(a.Replicas[:k], id) || !slices.ContainsFunc(live, func(b queen.Broker) bool { return b.ID == id }) {
-				return fmt.Errorf("%w: new partition %d names broker %d twice, or it is not live", errAssignment, i, id)
-			}
+		if err := checkBrokers(a.Replicas, live); err != nil {
+			return fmt.Errorf("%w: new partition %d: %w", errAssignment, i, err)
 		}
 	}
 	return nil

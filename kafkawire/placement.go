@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -95,10 +94,8 @@ func (c *conn) checkReassignment(q queen.Queue, number int32, replicas []int32) 
 		return errNoReassignment
 	}
 	live := brokers(c.srv.engine.Cluster())
-	for i, id := range replicas {
-		if slices.Contains(replicas[:i], id) || !slices.ContainsFunc(live, func(b queen.Broker) bool { return b.ID == id }) {
-			return fmt.Errorf("%w: broker %d is named twice, or is not live", errAssignment, id)
-		}
+	if err := checkBrokers(replicas, live); err != nil {
+		return fmt.Errorf("%w: %w", errAssignment, err)
 	}
 	if now := leader(q.TopicID, number, live); len(replicas) != 1 || replicas[0] != now {
 		return fmt.Errorf("%w: the partition is led by broker %d alone; leaders are spread by hash and PostgreSQL replicates", errAssignment, now)

@@ -125,10 +125,21 @@ func (c *conn) checkAssignment(as []kmsg.CreateTopicsRequestTopicReplicaAssignme
 		if len(a.Replicas) == 0 || len(a.Replicas) > len(live) {
 			return fmt.Errorf("%w: partition %d has %d replicas, %d brokers are live", errAssignment, a.Partition, len(a.Replicas), len(live))
 		}
-		for i, id := range a.Replicas {
-			if slices.Contains(a.Replicas[:i], id) || !slices.ContainsFunc(live, func(b queen.Broker) bool { return b.ID == id }) {
-				return fmt.Errorf("%w: partition %d names broker %d twice, or it is not live", errAssignment, a.Partition, id)
-			}
+		if err := checkBrokers(a.Replicas, live); err != nil {
+			return fmt.Errorf("%w: partition %d: %w", errAssignment, a.Partition, err)
+		}
+	}
+	return nil
+}
+
+// checkBrokers wants live brokers, each named once.
+func checkBrokers(replicas []int32, live []queen.Broker) error {
+	for i, id := range replicas {
+		switch {
+		case slices.Contains(replicas[:i], id):
+			return fmt.Errorf("broker %d is named twice", id)
+		case !slices.ContainsFunc(live, func(b queen.Broker) bool { return b.ID == id }):
+			return fmt.Errorf("broker %d is not live", id)
 		}
 	}
 	return nil
