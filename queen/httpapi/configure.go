@@ -145,7 +145,7 @@ func (c *configureBody) option(r *reader, name string) error {
 	c.seen["options."+name] = true
 	if r.null() { // as if left out
 		if !knownOption(name) {
-			return refuse("unknown_option", "is not an option")
+			return refuse("unknown_option", "is not an option: GET /api/v1/openapi.json describes those there are")
 		}
 		return nil
 	}
@@ -194,7 +194,7 @@ func (c *configureBody) option(r *reader, name string) error {
 		return takeInteger(r, queen.MessageBytesMin, queen.MessageBytesMax, &c.patch.MaxMessageBytes)
 	}
 	if !knownOption(name) {
-		return refuse("unknown_option", "is not an option")
+		return refuse("unknown_option", "is not an option: GET /api/v1/openapi.json describes those there are")
 	}
 	v, err := r.raw()
 	if err == nil && string(v) != stillOptions[name] {

@@ -136,7 +136,7 @@ func match(method, escapedPath string) (*route, names, *problem) {
 		}
 	}
 	if allowed == nil {
-		return nil, names{}, &problem{status: http.StatusNotFound, word: "no_such_route", text: "no such route"}
+		return nil, names{}, &problem{status: http.StatusNotFound, word: "no_such_route", text: "no such route: GET /api/v1/openapi.json describes those there are"}
 	}
 	slices.Sort(allowed)
 	allow := strings.Join(allowed, ", ")
