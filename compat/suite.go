@@ -97,7 +97,7 @@ func Cases() []Case {
 }
 
 // Run runs the cases that Options selects and reports on each. The error is
-// about the options or the broker being out of reach, never about a case.
+// about the options, the broker being out of reach or the end of ctx, never about a case.
 func Run(ctx context.Context, o Options) (Report, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -107,16 +107,21 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("compat: filter: %w", err)
 	}
+	cases := slices.DeleteFunc(Cases(), func(c Case) bool { return !filter.MatchString(c.Name) })
+	if len(cases) == 0 { // a run of nothing would be a run in which nothing failed
+		return Report{}, fmt.Errorf("compat: no case's name matches %q; queen compat --list shows them", o.Filter)
+	}
 	if err := reach(ctx, o.Brokers); err != nil {
 		return Report{}, err
 	}
-	cases := slices.DeleteFunc(Cases(), func(c Case) bool { return !filter.MatchString(c.Name) })
 	report := Report{Cases: make([]Result, len(cases))}
 	var wg sync.WaitGroup
 	var each sync.Mutex
 	turns := make(chan struct{}, o.Parallel)
 	for i, c := range cases {
-		turns <- struct{}{}
+		if turns <- struct{}{}; ctx.Err() != nil {
+			break
+		}
 		wg.Go(func() {
 			defer func() { <-turns }()
 			r := RunCase(ctx, o, c)
@@ -129,6 +134,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		})
 	}
 	wg.Wait()
+	if ctx.Err() != nil {
+		return Report{}, fmt.Errorf("compat: interrupted: %w", context.Cause(ctx))
+	}
 	return report, nil
 }
 
@@ -136,7 +144,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 func RunCase(ctx context.Context, o Options, c Case) Result {
 	o = o.withDefaults()
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("not finished after %s", o.Timeout))
 	defer cancel()
 	t := &T{ctx: ctx, brokers: o.Brokers}
 	done := make(chan struct{})
@@ -155,7 +163,7 @@ func RunCase(ctx context.Context, o Options, c Case) Result {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		t.Errorf("not finished after %s", o.Timeout)
+		t.Errorf("%v", context.Cause(ctx))
 		select {
 		case <-done:
 		case <-time.After(cleanupMax):

@@ -3,6 +3,7 @@ package compat
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -82,14 +83,33 @@ func TestReportIsStableJSON(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
-	for _, o := range []Options{
-		{},
-		{Brokers: []string{"127.0.0.1:1"}, Timeout: -1},
-		{Brokers: []string{"127.0.0.1:1"}, Parallel: -1},
-		{Brokers: []string{"127.0.0.1:1"}, Filter: "("},
-	} {
-		if _, err := Run(t.Context(), o); err == nil {
-			t.Errorf("%+v was taken", o)
+	brokers := []string{"127.0.0.1:1"}
+	f := func(want string, o Options) {
+		t.Helper()
+		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", o, err, want)
 		}
 	}
+	f("no brokers", Options{})
+	f("timeout", Options{Brokers: brokers, Timeout: -1})
+	f("parallel", Options{Brokers: brokers, Parallel: -1})
+	f("filter", Options{Brokers: brokers, Filter: "("})
+	f(`no case's name matches "no such case"`, Options{Brokers: brokers, Filter: "no such case"})
+	f("no broker answers", Options{Brokers: brokers})
+}
+
+func TestCaseThatIsInterruptedSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancelCause(t.Context())
+		release := make(chan struct{})
+		r := RunCase(ctx, Options{}, Case{"x/y", func(context.Context, *T) {
+			interrupt(errors.New("interrupted"))
+			<-release
+		}})
+		if want := "interrupted\nnor 20s later"; r.Result != Fail || r.Detail != want {
+			t.Errorf("%s %q, want %q", r.Result, r.Detail, want)
+		}
+		close(release)
+	})
 }
