@@ -122,6 +122,23 @@ type conversation struct {
 	run  func(s *side)
 }
 
+// conversations cover the requests that both serve: valid ones at every version,
+// and what may be wrong with them at the oldest and the newest.
+var conversations = []conversation{
+	{"metadata", diffMetadata},
+	{"topics", diffTopics},
+	{"produce", diffProduce},
+	{"idempotence", diffIdempotence},
+	{"fetch", diffFetch},
+	{"offsets", diffOffsets},
+	{"groups", diffGroups},
+	{"commits", diffCommits},
+	{"consumer-groups", diffConsumerGroups},
+	{"configs", diffConfigs},
+	{"partitions", diffPartitions},
+	{"inspection", diffInspection},
+}
+
 // side is one broker's part in a conversation.
 type side struct {
 	*T
