@@ -41,7 +41,8 @@ func (it *pushItem) settle(s PushStatus, id uuid.UUID, offset int64, err error) 
 // Push stores messages and answers one Pushed per message, in order. The
 // first of equal (queue, partition, id) wins, whatever the window; later ones
 // answer duplicate with its outcome. It returns when every message has an
-// outcome, or when ctx ends, with ErrOutcomeUnknown for those that have none.
+// outcome, or when ctx ends, with ErrOutcomeUnknown for those that have none. Only
+// in that case are the messages read any further.
 func (e *Engine) Push(ctx context.Context, msgs []Message) []Pushed {
 	out := make([]Pushed, len(msgs))
 	pu := &push{done: make(chan struct{})}

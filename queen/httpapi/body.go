@@ -68,6 +68,9 @@ func (b *budget) give(n int64) {
 // firstRead is what a body gets before it has shown any byte.
 const firstRead = 16 << 10
 
+// shownTimes is how many times what it has shown a small body is believed to be.
+const shownTimes = 8
+
 // readBody reads the body of a request: at most max bytes, within the deadline
 // set for it, taking from the budget as bytes really arrive, so that a declared length
 // alone holds nothing.
@@ -82,22 +85,33 @@ func (s *Server) readBody(x *exchange, max int64) ([]byte, error) {
 	if strings.HasPrefix(strings.ToLower(r.Header.Get("Content-Type")), "application/x-queen") {
 		return nil, &problem{status: http.StatusUnsupportedMediaType, word: "unsupported_media_type", text: "binary bodies are not served; send JSON"}
 	}
+	whole := max + 1 // one byte more, to see the end
+	if r.ContentLength >= 0 {
+		whole = r.ContentLength + 1
+	}
 	var buf []byte
+	if x.scratch != nil {
+		buf = x.scratch.body[:0]
+	}
+	room := int64(0) // of the budget, and so of buf
 	for {
-		if len(buf) == cap(buf) {
-			grow := max + 1 // one byte more, to see the end
-			if r.ContentLength >= 0 {
-				grow = r.ContentLength + 1
-			}
-			grow = min(grow, max+1, int64(2*cap(buf)+firstRead))
-			if err := x.take(grow - int64(cap(buf))); err != nil {
+		more := min(whole, 2*room+firstRead)
+		if shown := int64(len(buf)); whole <= min(firstRead+shownTimes*shown, scratchBytesMax) {
+			more = whole
+		}
+		if int64(len(buf)) == room || more == whole && more > room {
+			if err := x.take(more - room); err != nil {
 				return nil, err
 			}
-			bigger := make([]byte, len(buf), grow)
-			copy(bigger, buf)
-			buf = bigger
+			room = more
+			if room > int64(cap(buf)) {
+				buf = append(make([]byte, 0, room), buf...)
+				if x.scratch != nil {
+					x.scratch.body = buf
+				}
+			}
 		}
-		n, err := r.Body.Read(buf[len(buf):cap(buf)])
+		n, err := r.Body.Read(buf[len(buf):room])
 		buf = buf[:len(buf)+n]
 		switch {
 		case int64(len(buf)) > max:

@@ -15,6 +15,7 @@
 //	exchange.go   one request and its answer: id, panic, cross-origin check, log, metrics
 //	malformed.go  what net/http refuses itself, in the form of all other answers
 //	body.go       bodies under a limit, a time and a shared budget
+//	scratch.go    the memory of pushes, used again
 //	json.go       a strict JSON reader that keeps values byte for byte
 //	write.go      JSON text appended to a buffer
 //	message.go    a stored message as pop and fetch show it

@@ -11,7 +11,8 @@ import (
 
 // Engine is what this door asks of the queue engine.
 type Engine interface {
-	// Push stores messages and answers one Pushed per message, in order.
+	// Push stores messages and answers one Pushed per message, in order. It reads them,
+	// and what they hold, until it returns, and further only if ctx ended first.
 	Push(ctx context.Context, msgs []queen.Message) []queen.Pushed
 	// Pop leases batches, waiting as the request says; none means nothing was
 	// there. A queue that does not exist is one in which nothing is there yet:

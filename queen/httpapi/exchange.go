@@ -22,10 +22,12 @@ type exchange struct {
 	control *http.ResponseController
 	id      string
 	names   names
-	body    []byte // read whole, for routes that have one
-	taken   int64  // bytes taken from the budget, given back at the end
-	route   string // the row's path; "none" where no row matches
-	status  int    // 0 until the header is written
+	body    []byte   // read whole, for routes that have one
+	taken   int64    // bytes taken from the budget, given back at the end
+	scratch *scratch // of a push
+	unread  bool     // nobody but us reads scratch any more
+	route   string   // the row's path; "none" where no row matches
+	status  int      // 0 until the header is written
 }
 
 // answer is what a handler returns: a status and a JSON body, or a handler of
@@ -50,6 +52,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Request-Id", x.id)
 	defer func() {
 		x.recovered(recover())
+		x.giveBack()
 		s.budget.give(x.taken)
 		s.metrics.inFlight.Dec()
 		took := time.Since(began)
@@ -103,10 +106,13 @@ func (x *exchange) run() (answer, error) {
 			break
 		}
 		fallthrough
-	case smallBody, largeBody:
-		max := x.s.cfg.BodyBytesMax
-		if row.body == largeBody {
-			max = x.s.cfg.PushBytesMax
+	case smallBody, largeBody, pushedBody:
+		max := x.s.cfg.PushBytesMax
+		switch row.body {
+		case smallBody, optionalBody:
+			max = x.s.cfg.BodyBytesMax
+		case pushedBody:
+			x.memory() // read into it
 		}
 		body, err := x.s.readBody(x, max)
 		if err != nil {

@@ -166,6 +166,9 @@ func (f *fake) push(m queen.Message) queen.Pushed {
 		Key: bytes.Clone(m.Key), Value: bytes.Clone(m.Value), Headers: slices.Clone(m.Headers), TraceID: m.TraceID,
 		Timestamp: f.now, CreatedAt: f.now,
 	}
+	for i, h := range s.Headers { // the request's memory, like the rest
+		s.Headers[i].Value = bytes.Clone(h.Value)
+	}
 	if m.ID == nil {
 		s.TransactionID = []byte(s.ID.String())
 	}

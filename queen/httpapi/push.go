@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"queenmq/queen"
@@ -19,7 +20,7 @@ func (s *Server) push(x *exchange) (answer, error) {
 		return answer{}, err
 	}
 	outcomes := s.pushAll(x, items)
-	b := make([]byte, 0, 16+len(outcomes)*224)
+	b := slices.Grow(x.memory().answer[:0], 16+len(outcomes)*224)
 	b = append(b, '[')
 	counts := [...]struct {
 		status queen.PushStatus
@@ -37,6 +38,7 @@ func (s *Server) push(x *exchange) (answer, error) {
 		b = appendPushed(b, i, &items.msgs[i], &outcomes[i])
 	}
 	b = append(b, ']')
+	x.memory().answer = b
 	for _, c := range counts {
 		if c.n > 0 {
 			s.metrics.items.WithLabelValues(string(c.status)).Add(float64(c.n))
@@ -53,6 +55,7 @@ func (s *Server) push(x *exchange) (answer, error) {
 func (s *Server) pushAll(x *exchange, items *pushItems) []queen.Pushed {
 	ctx, cancel := x.context()
 	defer cancel()
+	defer func() { x.unread = ctx.Err() == nil }()
 	if len(items.refused) == 0 {
 		if len(items.msgs) == 0 {
 			return nil

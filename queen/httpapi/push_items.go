@@ -44,7 +44,7 @@ func (x *exchange) readPush() (*pushItems, error) {
 		if items != nil {
 			return repeated()
 		}
-		items = &pushItems{}
+		items = &pushItems{msgs: x.memory().msgs[:0]}
 		return r.array(func(i int) error { return x.readItem(r, items, i) })
 	})
 	if err != nil {
@@ -56,6 +56,7 @@ func (x *exchange) readPush() (*pushItems, error) {
 	if items == nil {
 		return nil, badRequest("invalid_request", `body: "items" is missing`)
 	}
+	x.memory().msgs = items.msgs
 	return items, nil
 }
 

@@ -31,6 +31,7 @@ const (
 	noBody       bodyKind = iota
 	smallBody             // Config.BodyBytesMax
 	largeBody             // Config.PushBytesMax
+	pushedBody            // as large, in memory that is used again; see scratch.go
 	optionalBody          // a small one, or none
 )
 
@@ -45,7 +46,7 @@ const (
 // routes is THE table: everything this door serves, each described in
 // openapi/*.json too.
 var routes = []route{
-	{method: "POST", path: "/api/v1/push", body: largeBody, handle: (*Server).push},
+	{method: "POST", path: "/api/v1/push", body: pushedBody, handle: (*Server).push},
 	{method: "GET", path: "/api/v1/pop/queue/{queue}", query: ownQuery, handle: (*Server).pop},
 	{method: "GET", path: "/api/v1/pop/queue/{queue}/partition/{partition}", query: ownQuery, handle: (*Server).pop},
 	{method: "GET", path: "/api/v1/pop", query: ownQuery, handle: (*Server).pop},
