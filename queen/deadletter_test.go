@@ -37,7 +37,7 @@ func TestDeadLettersOutliveRetentionAndAreReplayedOnce(t *testing.T) {
 	if _, err := db.RaiseLogStart(t.Context(), partition, 3); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := db.PurgeSegments(t.Context(), partition, 10); err != nil || n == 0 {
+	if n, _, err := db.PurgeSegments(t.Context(), partition, 10, 1<<20); err != nil || n == 0 {
 		t.Fatalf("%d segments purged, %v", n, err)
 	}
 	g := "g"

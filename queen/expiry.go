@@ -69,10 +69,10 @@ func (e *Engine) ExpireOffsets(ctx context.Context, group string, under Fence, x
 		keep = append([]string{}, x.Topics...)
 	}
 	deleted := 0
-	err := repeatStep(ctx, func() (int, error) {
+	err := repeatStep(ctx, func() (more bool, err error) {
 		n, err := e.db.ExpireCursors(ctx, group, under, x.Age, x.Seen, keep, retentionRowsMax)
 		deleted += n
-		return n, err
+		return n >= retentionRowsMax, err
 	})
 	return deleted, groupError("expire positions", group, err)
 }

@@ -176,7 +176,7 @@ func TestFailuresAreCountedUntilTheMessageIsADeadLetter(t *testing.T) {
 	if _, err := c.db.RaiseLogStart(t.Context(), p[0], 6); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.db.PurgeSegments(t.Context(), p[0], 10); err != nil {
+	if _, _, err := c.db.PurgeSegments(t.Context(), p[0], 10, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	if n := query[int](t, c.pool, `SELECT count(*) FROM dead_segments d JOIN dead_letters l ON l.segment_end = d.end_offset`); n != 3 {

@@ -186,10 +186,10 @@ func (db *DB) DeleteQueue(ctx context.Context, id int64) (QueueRow, error) {
 	return only(writeRows(ctx, db, db.admin, "delete queue", scanQueue, queueDeleteSQL, id))
 }
 
-// SweepDeleted removes at most rowsMax rows of a deleted queue, and says whether
-// there was none left to sweep.
-func (db *DB) SweepDeleted(ctx context.Context, rowsMax int) (done bool, err error) {
-	return only(writeRows(ctx, db, db.admin, "sweep deleted queues", pgx.RowTo[bool], deletedSweepSQL, rowsMax))
+// SweepDeleted removes at most rowsMax rows of a deleted queue, none after bytesMax
+// bytes, and says whether there was none left to sweep.
+func (db *DB) SweepDeleted(ctx context.Context, rowsMax int, bytesMax int64) (done bool, err error) {
+	return only(writeRows(ctx, db, db.admin, "sweep deleted queues", pgx.RowTo[bool], deletedSweepSQL, rowsMax, bytesMax))
 }
 
 // uuidArrayOf returns ids as a parameter; nil is an empty array.

@@ -131,9 +131,17 @@ func testPlans(t *testing.T, full bool) {
 		}},
 		{"timers_due", func() error { return w.query("query/timers_due.sql", 30_000, 32) }},
 		{"timer_list", func() error { return w.query("query/timer_list.sql", "q1", "k1", 5) }},
+		{"segments_purge", func() error {
+			exec(t, pool, `UPDATE log_partitions SET start_offset = 5`)
+			return w.query("query/segments_purge.sql", first, 500, 1<<20)
+		}},
+		{"txns_purge", func() error {
+			exec(t, pool, `UPDATE log_txns SET created_at = created_at - interval '1 day' WHERE partition_id = $1 AND end_offset < 5`, first)
+			return w.query("query/txns_purge.sql", first, 500, 1<<20, 900, 86400)
+		}},
 		{"deleted_sweep", func() error {
 			exec(t, pool, `UPDATE queues SET deleted_at = now()`)
-			return w.query("query/deleted_sweep.sql", 1_000_000)
+			return w.query("query/deleted_sweep.sql", 1_000_000, 1<<40)
 		}},
 	} {
 		w.plans.Reset()

@@ -50,14 +50,32 @@ func (db *DB) RaiseLogStart(ctx context.Context, partition, start int64) (int64,
 	return orMinus1(at), err
 }
 
-// PurgeSegments deletes up to rowsMax segments below the log start and returns how many.
-func (db *DB) PurgeSegments(ctx context.Context, partition int64, rowsMax int) (int, error) {
-	return only(writeRows(ctx, db, db.admin, "purge segments", pgx.RowTo[int], segmentsPurgeSQL, partition, rowsMax))
+// PurgeSegments deletes up to rowsMax segments below the log start, and none after
+// bytesMax bytes. It returns how many, and whether there are more.
+func (db *DB) PurgeSegments(ctx context.Context, partition int64, rowsMax int, bytesMax int64) (n int, more bool, err error) {
+	return purged(writeRows(ctx, db, db.admin, "purge segments", scanPurge, segmentsPurgeSQL, partition, rowsMax, bytesMax))
 }
 
 // PurgeSidecar deletes up to rowsMax sidecar rows older than the window and
-// keepSeconds, and producer states unused for producerSeconds; it returns how many.
-func (db *DB) PurgeSidecar(ctx context.Context, partition int64, rowsMax, keepSeconds, producerSeconds int) (int, error) {
-	return only(writeRows(ctx, db, db.admin, "purge sidecar", pgx.RowTo[int], txnsPurgeSQL,
-		partition, rowsMax, keepSeconds, producerSeconds))
+// keepSeconds, none after bytesMax bytes of ids, and as many producer states unused for
+// producerSeconds. It returns how many, and whether there may be more.
+func (db *DB) PurgeSidecar(ctx context.Context, partition int64, rowsMax int, bytesMax int64, keepSeconds, producerSeconds int) (n int, more bool, err error) {
+	return purged(writeRows(ctx, db, db.admin, "purge sidecar", scanPurge, txnsPurgeSQL,
+		partition, rowsMax, bytesMax, keepSeconds, producerSeconds))
+}
+
+// purge is what a step of forgetting did.
+type purge struct {
+	n    int
+	more bool
+}
+
+func scanPurge(row pgx.CollectableRow) (p purge, err error) {
+	err = row.Scan(&p.n, &p.more)
+	return p, err
+}
+
+func purged(rows []purge, err error) (int, bool, error) {
+	p, err := only(rows, err)
+	return p.n, p.more, err
 }

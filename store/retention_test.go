@@ -40,8 +40,8 @@ func TestRetentionRaisesLogStartThenDeletesSegments(t *testing.T) {
 		t.Fatalf("log start %d, %v after asking for 1; want 3: it never goes back", at, err)
 	}
 	for _, want := range []int{2, 1, 0} {
-		if n, err := l.db.PurgeSegments(t.Context(), l.parts[0], 2); err != nil || n != want {
-			t.Fatalf("purged %d, %v; want %d", n, err, want)
+		if n, more, err := l.db.PurgeSegments(t.Context(), l.parts[0], 2, 1<<20); err != nil || n != want || more != (want == 2) {
+			t.Fatalf("purged %d, more %v, %v; want %d", n, more, err, want)
 		}
 	}
 	// A round that was cut off is taken up, retention or not.
@@ -170,7 +170,7 @@ func TestSidecarIsKeptForTheCompletedRetention(t *testing.T) {
 		if err != nil || rows[0].Sidecar != c.due {
 			t.Errorf("rows of %s: due %v, %v; want %v", c.age, rows[0].Sidecar, err, c.due)
 		}
-		if n, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 100, 900, 86400); err != nil || n != c.n {
+		if n, _, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 100, 1<<20, 900, 86400); err != nil || n != c.n {
 			t.Errorf("rows of %s: purged %d, %v; want %d", c.age, n, err, c.n)
 		}
 	}
@@ -184,7 +184,7 @@ func TestSidecarPurgeKeepsTheWindowAndTheNewestRow(t *testing.T) {
 	}
 	purge := func() int {
 		t.Helper()
-		n, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 100, 900, 86400)
+		n, _, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 100, 1<<20, 900, 86400)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +228,7 @@ func TestNothingIsDueWhereOnlyTheNewestRowIsLeft(t *testing.T) {
 		if err != nil || len(rows) != 2 || rows[0].Sidecar != want || rows[1].Sidecar {
 			t.Fatalf("%+v, %v; want the first due: %v", rows, err, want)
 		}
-		if _, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 100, 900, 86400); err != nil {
+		if _, _, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 100, 1<<20, 900, 86400); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -317,7 +317,7 @@ func TestRetentionByConsumptionWaitsForAllItsGroups(t *testing.T) {
 	if _, err := l.db.RaiseLogStart(t.Context(), l.parts[0], 4); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := l.db.PurgeSegments(t.Context(), l.parts[0], 10); err != nil || n != 2 {
+	if n, _, err := l.db.PurgeSegments(t.Context(), l.parts[0], 10, 1<<20); err != nil || n != 2 {
 		t.Fatalf("%d segments purged, %v", n, err)
 	}
 	f("nothing more", -1)
@@ -325,4 +325,49 @@ func TestRetentionByConsumptionWaitsForAllItsGroups(t *testing.T) {
 	f("the other one decides now", 6)
 	commit("b", 10)
 	f("all is completed", 10)
+}
+
+// A step of forgetting ends after so many bytes, however few rows have them, and after
+// so many producers: what a statement deletes takes time.
+func TestForgettingEndsAfterSoManyBytes(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	for i := range 6 {
+		l.append(l.db, l.segment(0, 3600, i)) // one id: 37 bytes
+	}
+	f := func(what string, wantN int, wantMore bool, n int, more bool, err error) {
+		t.Helper()
+		if err != nil || n != wantN || more != wantMore {
+			t.Errorf("%s: %d went, more %v, %v; want %d, more %v", what, n, more, err, wantN, wantMore)
+		}
+	}
+	segments := func(what string, wantN int, wantMore bool) {
+		t.Helper()
+		n, more, err := l.db.PurgeSegments(t.Context(), l.parts[0], 100, 25)
+		f(what, wantN, wantMore, n, more, err)
+	}
+	l.exec(`UPDATE log_segments SET size = CASE end_offset WHEN 3 THEN 1000 ELSE 10 END`)
+	l.exec(`UPDATE log_partitions SET start_offset = 5`)
+	segments("three of 10 bytes", 3, true)
+	segments("one that is larger than the bound", 1, true)
+	segments("the last one below the log start", 1, false)
+	segments("nothing", 0, false)
+
+	sidecar := func(what string, rows, wantN int, wantMore bool) {
+		t.Helper()
+		n, more, err := l.db.PurgeSidecar(t.Context(), l.parts[0], rows, 100, 900, 86400)
+		f(what, wantN, wantMore, n, more, err)
+	}
+	l.exec(`UPDATE log_txns SET created_at = created_at - interval '1 day'`)
+	sidecar("three rows of ids", 100, 3, true)
+	sidecar("all but the newest", 100, 2, false)
+	l.exec(`INSERT INTO producers SELECT $1, i, 0, 0, '{}', '{}', '{}', now() - interval '2 days' FROM generate_series(1, 5) i`, l.parts[0])
+	l.exec(`UPDATE producers SET updated_at = now() WHERE producer_id = 2`)
+	sidecar("two producers", 2, 2, true)
+	sidecar("two more", 2, 2, true)
+	sidecar("none", 2, 0, false)
+	var left int64
+	if l.scan(`SELECT sum(producer_id) FROM producers`, nil, &left); left != 2 {
+		t.Errorf("producers that are left have a sum of %d, want the one in use", left)
+	}
 }

@@ -44,7 +44,7 @@ func TestRunsChangeNoVerdict(t *testing.T) {
 	build()
 	l.exec(`UPDATE log_txns SET created_at = created_at - interval '2 hours' WHERE end_offset < 100`)
 	l.exec(`UPDATE log_txns SET created_at = created_at - interval '1 day' WHERE end_offset < 40`)
-	if _, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 1000, 36000, 86400); err != nil {
+	if _, _, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 1000, 1<<20, 36000, 86400); err != nil {
 		t.Fatal(err)
 	}
 	write(20) // above every run
@@ -127,7 +127,7 @@ func TestRunsBeginAfterWhatWasPurged(t *testing.T) {
 	purgeAll := func() { // but the newest row
 		t.Helper()
 		l.exec(`UPDATE log_txns SET created_at = created_at - interval '2 hours'`)
-		if _, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 1000, 900, 86400); err != nil {
+		if _, _, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 1000, 1<<20, 900, 86400); err != nil {
 			t.Fatal(err)
 		}
 	}

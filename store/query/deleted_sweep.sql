@@ -1,2 +1,2 @@
 -- The call of deleted_sweep_1.
-SELECT deleted_sweep_1($1)
+SELECT deleted_sweep_1($1, $2)

@@ -1,2 +1,2 @@
 -- The call of segments_purge_1.
-SELECT segments_purge_1($1, $2)
+SELECT deleted, more FROM segments_purge_1($1, $2, $3)

@@ -1,4 +1,6 @@
--- deleted_sweep_1 deletes rows of the oldest queue that has a tombstone, at most p_rows of them.
+-- deleted_sweep_1 deletes rows of the oldest queue that has a tombstone, at most p_rows
+-- of them, and no more after p_bytes of messages or of ids: each byte lies in a chunk
+-- of TOAST that is deleted for itself.
 --
 -- Promise: true when there is no such queue that nobody else is sweeping. A
 -- partition's row goes after all that names it, the queue's row after all its
@@ -9,13 +11,15 @@
 -- their ids), then what is deleted.
 -- Indexes: queues_deleted and the primary keys. A step finds the key it may go up
 -- to and deletes that range: with IN the planner would join against the whole partition.
-CREATE FUNCTION deleted_sweep_1(p_rows integer) RETURNS boolean
+CREATE FUNCTION deleted_sweep_1(p_rows integer, p_bytes bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT
 AS $$
 DECLARE
     c_all   CONSTANT bigint := 9223372036854775807;
     v_left  integer := p_rows;
+    v_bytes bigint := p_bytes;
+    v_size  bigint;
     v_queue bigint;
     v_part  bigint;
     v_to    bigint;
@@ -32,19 +36,27 @@ BEGIN
         SELECT p.id INTO v_part FROM log_partitions p WHERE p.queue_id = v_queue ORDER BY p.number LIMIT 1 FOR UPDATE;
         EXIT WHEN NOT FOUND;
 
-        SELECT x.end_offset INTO v_to FROM log_segments x WHERE x.partition_id = v_part
-         ORDER BY x.end_offset OFFSET v_left - 1 LIMIT 1;
-        DELETE FROM log_segments WHERE partition_id = v_part AND end_offset <= COALESCE(v_to, c_all);
+        SELECT max(x.end_offset), sum(x.size) INTO v_to, v_size
+          FROM (SELECT y.*, sum(y.size) OVER (ORDER BY y.end_offset) - y.size AS before
+                  FROM (SELECT end_offset, size FROM log_segments WHERE partition_id = v_part
+                         ORDER BY end_offset LIMIT v_left) y) x
+         WHERE x.before < v_bytes;
+        DELETE FROM log_segments WHERE partition_id = v_part AND end_offset <= v_to;
         GET DIAGNOSTICS v_n = ROW_COUNT;
         v_left := v_left - v_n;
-        IF v_left <= 0 THEN RETURN false; END IF;
+        v_bytes := v_bytes - COALESCE(v_size, 0);
+        IF v_left <= 0 OR v_bytes <= 0 THEN RETURN false; END IF;
 
-        SELECT x.end_offset INTO v_to FROM log_txns x WHERE x.partition_id = v_part
-         ORDER BY x.end_offset OFFSET v_left - 1 LIMIT 1;
-        DELETE FROM log_txns WHERE partition_id = v_part AND end_offset <= COALESCE(v_to, c_all);
+        SELECT max(x.end_offset), sum(x.size) INTO v_to, v_size
+          FROM (SELECT y.*, sum(y.size) OVER (ORDER BY y.end_offset) - y.size AS before
+                  FROM (SELECT end_offset, pg_column_size(hashes) AS size FROM log_txns WHERE partition_id = v_part
+                         ORDER BY end_offset LIMIT v_left) y) x
+         WHERE x.before < v_bytes;
+        DELETE FROM log_txns WHERE partition_id = v_part AND end_offset <= v_to;
         GET DIAGNOSTICS v_n = ROW_COUNT;
         v_left := v_left - v_n;
-        IF v_left <= 0 THEN RETURN false; END IF;
+        v_bytes := v_bytes - COALESCE(v_size, 0);
+        IF v_left <= 0 OR v_bytes <= 0 THEN RETURN false; END IF;
 
         SELECT x.last_offset, x.first_hash INTO v_to, v_hash FROM log_run_blocks x WHERE x.partition_id = v_part
          ORDER BY x.last_offset, x.first_hash OFFSET v_left - 1 LIMIT 1;
@@ -74,12 +86,16 @@ BEGIN
         GET DIAGNOSTICS v_n = ROW_COUNT;
         v_left := v_left - v_n;
 
-        SELECT x.end_offset INTO v_to FROM dead_segments x WHERE x.partition_id = v_part
-         ORDER BY x.end_offset OFFSET v_left - 1 LIMIT 1;
-        DELETE FROM dead_segments WHERE partition_id = v_part AND end_offset <= COALESCE(v_to, c_all);
+        SELECT max(x.end_offset), sum(x.size) INTO v_to, v_size
+          FROM (SELECT y.*, sum(y.size) OVER (ORDER BY y.end_offset) - y.size AS before
+                  FROM (SELECT end_offset, size FROM dead_segments WHERE partition_id = v_part
+                         ORDER BY end_offset LIMIT v_left) y) x
+         WHERE x.before < v_bytes;
+        DELETE FROM dead_segments WHERE partition_id = v_part AND end_offset <= v_to;
         GET DIAGNOSTICS v_n = ROW_COUNT;
         v_left := v_left - v_n;
-        IF v_left <= 0 THEN RETURN false; END IF;
+        v_bytes := v_bytes - COALESCE(v_size, 0);
+        IF v_left <= 0 OR v_bytes <= 0 THEN RETURN false; END IF;
 
         -- What is failing is bounded per group, and few.
         DELETE FROM retries WHERE partition_id = v_part;
