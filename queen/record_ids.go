@@ -72,7 +72,8 @@ func readRecordIDs(b []byte, info batchInfo, source string, decompressedMax int)
 			if ids.ttls == nil {
 				ids.ttls = make([]int64, info.Span)
 			}
-			ids.ttls[r.OffsetDelta] = int64(ms)
+			// No window is longer, and SQL reckons with intervals, which end somewhere.
+			ids.ttls[r.OffsetDelta] = int64(min(ms, 1000*dedupWindowSecondsMax))
 		}
 		if id == nil {
 			return nil

@@ -314,6 +314,7 @@ func TestTimeToLiveOfARecordOnlyShortens(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, func(t *testing.T, r *room) {
 		sourced(t, r.Engine, "t", DedupSourceKey)
+		sourced(t, r.Engine, "u", DedupSourceKey)
 		live := func(key, ms string) []byte {
 			return encodeBatch(t, codecNone, []kmsg.Record{{Key: []byte(key), Value: []byte("v"), Headers: []kmsg.Header{{Key: headerTTL, Value: []byte(ms)}}}}, nil)
 		}
@@ -321,6 +322,8 @@ func TestTimeToLiveOfARecordOnlyShortens(t *testing.T) {
 		wantBase(t, r.Engine, "t", live("long", "864000000"), 1)
 		wantBase(t, r.Engine, "t", keyed(t, codecNone, "none"), 2)
 		wantBase(t, r.Engine, "t", live("short", "1"), 0) // known, and a duplicate renews nothing
+		wantBase(t, r.Engine, "u", live("ever", "9223372036854775807"), 0)
+		wantBase(t, r.Engine, "u", live("ever", "9223372036854775807"), 0)
 		r.age(61)
 		wantBase(t, r.Engine, "t", keyed(t, codecNone, "short"), 3)
 		wantBase(t, r.Engine, "t", keyed(t, codecNone, "long", "none"), 1)

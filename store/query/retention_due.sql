@@ -13,7 +13,8 @@ SELECT p.id, GREATEST(s.next_start, b.next_start, d.next_start), t.old
   FROM (SELECT l.id, l.queue_id, l.start_offset FROM log_partitions l WHERE l.id > $1 ORDER BY l.id LIMIT $2) p
   LEFT JOIN LATERAL (
         SELECT x.*, CASE WHEN x.cleanup_delete AND x.retention_ms >= 0
-                         THEN clock_timestamp() - make_interval(secs => x.retention_ms / 1000.0) END AS expired
+                         -- A hundred years at most: timestamps end somewhere, and one queue must not stop all.
+                         THEN clock_timestamp() - make_interval(secs => LEAST(x.retention_ms, 3155760000000) / 1000.0) END AS expired
           FROM queues x WHERE x.id = p.queue_id LIMIT 1
        ) q ON q.deleted_at IS NULL
   LEFT JOIN LATERAL (SELECT x.end_offset, x.created_at FROM log_segments x WHERE x.partition_id = p.id
