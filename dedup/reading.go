@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -236,5 +237,5 @@ func (c *Cache) readDone(e *entry) error {
 
 // readSeconds is the window with slack, rounded up.
 func (e *entry) readSeconds(slack time.Duration) int32 {
-	return e.window + int32((slack+time.Second-1)/time.Second)
+	return int32(min(int64(e.window)+int64((slack+time.Second-1)/time.Second), math.MaxInt32))
 }
