@@ -55,7 +55,7 @@
 //	groups.go lag.go  listing, moving and deleting groups; what they owe
 //	deadletter.go  what groups gave up on: listed, replayed, purged
 //	pop.go popper.go ack.go leases.go  leased batches
-//	hotlist.go     which partitions probably have something to claim; looker.go asks the database
+//	hotlist.go     which partitions probably have something to claim; looker.go, look.go ask the database
 //	transaction.go transaction_ack.go turns.go   several kinds of writes as one
 //	kv.go timers.go  keys and values, messages for later; repeat.go: calls that carry an id
 //	brokers.go slots.go   this process among its peers, and its share of the consumer groups

@@ -45,6 +45,8 @@ func (k *popKey) coversQueue(q Queue) bool {
 type hotlist struct {
 	started chan struct{} // holds one: there are sets to look after
 
+	lookPartitionsMax int // partitions in one statement of a look, but those of one queue; immutable
+
 	count atomic.Int64 // of sets
 
 	mu       sync.Mutex
@@ -101,8 +103,8 @@ type popWaiter struct {
 
 func newHotlist() *hotlist {
 	return &hotlist{
-		started: make(chan struct{}, 1),
-		sets:    map[popKey]*popSet{}, byQueue: map[string]map[*popSet]struct{}{},
+		started: make(chan struct{}, 1), lookPartitionsMax: lookPartitionsMax,
+		sets: map[popKey]*popSet{}, byQueue: map[string]map[*popSet]struct{}{},
 		labelled: map[*popSet]struct{}{}, held: map[heldKey]map[*popSet]struct{}{},
 	}
 }

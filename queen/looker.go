@@ -12,10 +12,13 @@ import (
 
 // The bounds of one look.
 const (
-	lookSetsMax = 500    // selections in one statement
-	lookRowsMax = 20_000 // partitions found by one statement
-	lookShare   = 20     // looks for parked pops take one part in so many of the time
-	lookAlone   = 100    // …, where nobody else can have made anything to claim
+	lookSetsMax = 500 // selections in one look
+	// A statement over 100,000 partitions took 0.35 s of a core: so many at once, and it
+	// may take a while longer before it takes too long.
+	lookPartitionsMax = 100_000
+	lookRowsMax       = 20_000 // partitions found by one statement
+	lookShare         = 20     // looks for parked pops take one part in so many of the time
+	lookAlone         = 100    // …, where nobody else can have made anything to claim
 )
 
 // lookEvery is how old the knowledge behind a parked pop may get.
@@ -31,6 +34,7 @@ func (e *Engine) lookEvery() time.Duration {
 // there are none.
 func (e *Engine) lookAfter(ctx context.Context) {
 	failed := e.failed("look for messages to pop")
+	var next time.Time // looks have a share of the time
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,8 +49,10 @@ func (e *Engine) lookAfter(ctx context.Context) {
 			if len(due) > 0 && !e.brokers.alone() {
 				e.watchSets(due)
 			}
-			for sets := range slices.Chunk(due, lookSetsMax) {
-				if err := e.lookFor(ctx, sets); err != nil && ctx.Err() == nil {
+			if began := time.Now(); len(due) > 0 && !began.Before(next) {
+				if err := e.lookFor(ctx, e.hotlist.batch(due)); err == nil {
+					next = time.Now().Add(lookShare * time.Since(began))
+				} else if ctx.Err() == nil {
 					failed(err)
 				}
 			}
@@ -75,6 +81,32 @@ func (h *hotlist) tick(now time.Time, every time.Duration, changes int64) (due [
 		}
 	}
 	return due
+}
+
+// batch is what one look takes of the sets that want one: those that were looked at
+// longest ago first, until they have lookPartitionsMax partitions together. The
+// others wait for the next.
+func (h *hotlist) batch(due []*popSet) []*popSet {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	slices.SortFunc(due, func(a, b *popSet) int { return a.lookedAt.Compare(b.lookedAt) })
+	n := 0
+	for i, s := range due {
+		if n += s.partitions(); i > 0 && n > h.lookPartitionsMax || i == lookSetsMax {
+			return due[:i]
+		}
+	}
+	return due
+}
+
+// partitions is how many a look at the set is over. Called with mu held.
+func (s *popSet) partitions() (n int) {
+	for _, q := range s.queues {
+		if s.key.partition == "" {
+			n += q.describe().Partitions
+		}
+	}
+	return n
 }
 
 // lookEvery is the pause between looks of a set: as long as any set's, and so long
@@ -161,65 +193,60 @@ func (h *hotlist) lookedSince(s *popSet, t time.Time) bool {
 // lookFor asks the database what the sets' groups could claim, subscribes them where
 // they did not, and puts it on the hotlist.
 func (e *Engine) lookFor(ctx context.Context, sets []*popSet) error {
-	ctx, cancel := context.WithTimeout(ctx, e.cfg.CallTimeout)
-	defer cancel()
 	changes := e.catalog.seen.Load()
 	now := time.Now()
 	sole, err := e.sole(ctx) // first: the look finds what was written before
 	if err != nil {
 		return err
 	}
-	if err := e.selectQueues(ctx, sets, changes); err != nil {
+	if err := e.lookUp(ctx, sets, changes); err != nil {
 		return err
 	}
-	var pairs []store.GroupQueue
-	var of []*popSet
-	var from []*queue
+	l := look{e: e}
 	for _, s := range sets {
-		if err := e.subscribe(ctx, s); err != nil {
-			return err
+		if s.key.partition != "" {
+			continue
 		}
 		for _, q := range e.hotlist.chosen(s) {
-			if s.key.partition != "" {
-				if p, err := e.lookupNamed(ctx, q.name(), s.key.partition); err == nil {
-					e.hotlist.add(s, p) // dearer to look at than to try
-				} else if !errors.Is(err, ErrUnknownQueue) && !errors.Is(err, ErrUnknownPartition) {
-					return err
-				}
-				continue
+			if err := l.take(ctx, s, q); err != nil {
+				return err
 			}
-			pairs = append(pairs, store.GroupQueue{Queue: q.id, Group: s.key.group})
-			of, from = append(of, s), append(from, q)
 		}
 	}
-	var found []store.Ready
-	if len(pairs) > 0 {
-		if found, err = e.db.Ready(ctx, pairs, lookRowsMax); err != nil {
-			return storeError("look for messages", err)
-		}
-	}
-	for _, f := range found {
-		q := from[f.Pair]
-		p := q.byID(f.Partition)
-		if p == nil { // another broker just made it
-			if err := e.catalog.reload(ctx, q); err != nil {
-				continue // deleted meanwhile
-			}
-			if p = q.byID(f.Partition); p == nil {
-				continue
-			}
-		}
-		if f.In > 0 {
-			e.hotlist.later(of[f.Pair], p, f.In)
-		} else {
-			e.hotlist.add(of[f.Pair], p)
-		}
+	if err := l.ask(ctx); err != nil {
+		return err
 	}
 	e.hotlist.mu.Lock()
 	defer e.hotlist.mu.Unlock()
 	for _, s := range sets {
 		s.lookedAt, s.lookTook, s.changes = now, time.Since(now), changes
-		s.sole, s.partial = sole, len(found) == lookRowsMax
+		s.sole, s.partial = sole, l.partial
+	}
+	return nil
+}
+
+// lookUp resolves the queues of sets and subscribes the groups there. A partition
+// that a set names is hot at once: it is dearer to look at than to try.
+func (e *Engine) lookUp(ctx context.Context, sets []*popSet, changes int64) error {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.CallTimeout)
+	defer cancel()
+	if err := e.selectQueues(ctx, sets, changes); err != nil {
+		return err
+	}
+	for _, s := range sets {
+		if err := e.subscribe(ctx, s); err != nil {
+			return err
+		}
+		if s.key.partition == "" {
+			continue
+		}
+		for _, q := range e.hotlist.chosen(s) {
+			if p, err := e.lookupNamed(ctx, q.name(), s.key.partition); err == nil {
+				e.hotlist.add(s, p)
+			} else if !errors.Is(err, ErrUnknownQueue) && !errors.Is(err, ErrUnknownPartition) {
+				return err
+			}
+		}
 	}
 	return nil
 }

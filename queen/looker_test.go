@@ -204,3 +204,57 @@ func TestLooksForParkedPopsHaveAShare(t *testing.T) {
 		t.Error("what was looked at one pause ago is not fresh: each pop would look itself")
 	}
 }
+
+// A look is over so many partitions at once: more are more statements, and more sets
+// more looks, those first that waited longest. One statement over all takes too
+// long where they are many, and then nobody is ever told of anything.
+func TestALookIsOverSoManyPartitionsAtOnce(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, storetest.New(t))
+	e.hotlist.lookPartitionsMax = 3
+	labels := "many"
+	for _, name := range []string{"a", "b", "c"} {
+		if _, err := e.Configure(t.Context(), name, OptionsPatch{Namespace: &labels}); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"0", "1"} {
+			if got := e.Push(t.Context(), []Message{{Queue: name, Partition: part, Value: []byte("1")}})[0]; got.Err != nil {
+				t.Fatal(got.Err)
+			}
+		}
+	}
+	enter := func(group string) *popSet {
+		t.Helper()
+		s, err := e.hotlist.enter(popKey{namespace: labels, group: group}, store.Subscription{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.hotlist.leave(s) })
+		return s
+	}
+	first, second := enter("g"), enter("h")
+	if err := e.lookFor(t.Context(), []*popSet{first}); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(e.hotlist.take(first, 10)); got != 6 {
+		t.Errorf("%d partitions are hot, want all 6", got)
+	}
+	l := look{e: e}
+	for i, q := range e.hotlist.chosen(first) {
+		if err := l.take(t.Context(), first, q); err != nil || len(l.pairs) != 1 || l.partitions != 2 {
+			t.Errorf("%d queues of 2 partitions: %d are in one statement, want 1; %v", i+1, len(l.pairs), err)
+		}
+	}
+	sets := func(due ...*popSet) []*popSet { return e.hotlist.batch(due) }
+	if got := sets(first, second); !slices.Equal(got, []*popSet{second}) {
+		t.Errorf("%d sets are looked at, want the one that never was", len(got))
+	}
+	second.lookedAt = first.lookedAt.Add(time.Nanosecond)
+	if got := sets(second, first); !slices.Equal(got, []*popSet{first}) {
+		t.Errorf("%d sets are looked at, want the one that waited longest", len(got))
+	}
+	e.hotlist.lookPartitionsMax = 6
+	if got := sets(second, first); !slices.Equal(got, []*popSet{first, second}) {
+		t.Errorf("%d sets are looked at, want both: they are not many", len(got))
+	}
+}
