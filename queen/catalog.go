@@ -87,10 +87,11 @@ func (c *catalog) queues(ctx context.Context, refs []QueueRef) ([]*queue, error)
 		if out[i] = c.cached(r); out[i] != nil {
 			continue
 		}
-		if r.Name != "" {
-			names = append(names, r.Name)
-		} else {
+		switch {
+		case r.Name == "":
 			ids = append(ids, r.TopicID)
+		case ValidateName("queue", r.Name) == nil: // PostgreSQL refuses some of the others, and the rest with them
+			names = append(names, r.Name)
 		}
 	}
 	if len(names)+len(ids) == 0 {

@@ -1,6 +1,7 @@
 package queen
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -166,5 +167,23 @@ func TestTheFirstMessageToAPartitionAsksForNoEnd(t *testing.T) {
 	}
 	if p.seen(3, 2, 6); p.marks().next != 6 || !p.marks().known {
 		t.Errorf("%+v, want what was seen since", p.marks())
+	}
+}
+
+// Names that PostgreSQL cannot even compare are unknown, and keep nobody beside
+// them from an answer.
+func TestANameThatNoQueueCanHaveIsUnknown(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	createTopic(t, openEngine(t, db), "t", 1)
+	e := openEngine(t, storetest.Open(t, db)) // knows none yet
+	got, err := e.Queues(t.Context(), []QueueRef{{Name: "a\x00b"}, {Name: "t"}, {Name: "\xff"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []error{ErrUnknownQueue, nil, ErrUnknownQueue} {
+		if !errors.Is(got[i].Err, want) {
+			t.Errorf("%d: %v, want %v", i, got[i].Err, want)
+		}
 	}
 }

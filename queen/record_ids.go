@@ -26,10 +26,10 @@ func ValidateDedupSource(s string) error {
 	switch {
 	case s == DedupSourceNone, s == DedupSourceKey:
 		return nil
-	case isHeader && name != "" && len(name) <= NameBytesMax:
+	case isHeader && ValidateName("header", name) == nil:
 		return nil
 	}
-	return fmt.Errorf("%w: the source of record ids is %q, must be %s, %s or %sNAME with a name of 1 to %d bytes",
+	return fmt.Errorf("%w: the source of record ids is %q, must be %s, %s or %sNAME with a name of 1 to %d bytes of UTF-8 without control characters",
 		ErrInvalidConfig, s, DedupSourceNone, DedupSourceKey, DedupSourceHeader, NameBytesMax)
 }
 

@@ -417,7 +417,7 @@ func TestNeedsOfASource(t *testing.T) {
 	if _, err := e.CreateQueue(t.Context(), NewQueue{Name: "t", Partitions: 1, Options: o}); !errors.Is(err, ErrInvalidConfig) {
 		t.Errorf("a source and window 0 at creation: %v", err)
 	}
-	for _, bad := range []string{"", "Key", "header:", "header", "headers:a", "header:" + strings.Repeat("x", 250)} {
+	for _, bad := range []string{"", "Key", "header:", "header", "headers:a", "header:" + strings.Repeat("x", 250), "header:a\x00", "header:\xff"} {
 		if _, err := e.Configure(t.Context(), "q", OptionsPatch{DedupSource: &bad}); !errors.Is(err, ErrInvalidConfig) {
 			t.Errorf("source %q: %v", bad, err)
 		}
