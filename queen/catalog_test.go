@@ -3,6 +3,7 @@ package queen
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"queenmq/store"
@@ -105,6 +106,99 @@ func TestCatalogForgetsWhatAnotherIncarnationLost(t *testing.T) {
 	if got := p.queue.describe().Options.MaxMessageBytes; got != 2048 {
 		t.Errorf("the largest message is %d bytes, want 2048", got)
 	}
+}
+
+// A change costs what changed, whatever else is cached: what was not changed is not
+// read. What was deleted is gone, also where its tombstone went before it was seen.
+func TestCatalogReadsWhatChanged(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	pool := storetest.Pool(t, db)
+	c := newCatalog(db, 100)
+	names := []string{"a", "b", "c", "d", "e"}
+	for _, name := range names {
+		if _, err := c.named(t.Context(), name, "p"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secretly := 0 // something that reading a row again would bring in
+	refresh := func() {
+		t.Helper()
+		secretly++
+		if _, err := pool.Exec(t.Context(), `UPDATE queues SET dedup_window_seconds = $1`, secretly); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(what string, want ...string) {
+		t.Helper()
+		var got []string
+		for _, name := range names {
+			if q := c.cached(QueueRef{Name: name}); q != nil && q.describe().Options.DedupWindowSeconds == secretly {
+				got = append(got, name)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q were read, want %q", what, got, want)
+		}
+	}
+	change := func(name string) {
+		t.Helper()
+		size := 2048 + secretly
+		if _, _, _, err := db.Configure(t.Context(), name, store.QueuePatch{MaxMessageBytes: &size}, store.ConfigureMerge); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(name string) {
+		t.Helper()
+		if _, err := db.DeleteQueue(t.Context(), c.cached(QueueRef{Name: name}).id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refresh()
+	read("the first time", names...)
+	refresh()
+	read("nothing changed")
+	change("b")
+	change("not cached")
+	refresh()
+	read("one changed", "b")
+	if _, _, err := db.EnsurePartition(t.Context(), "c", "another"); err != nil {
+		t.Fatal(err)
+	}
+	refresh()
+	read("one grew", "c")
+	if q := c.cached(QueueRef{Name: "c"}); q.named("another") == nil {
+		t.Error("the new partition is not there")
+	}
+	remove("e")
+	change("a")
+	refresh()
+	read("one was deleted", "a")
+	if c.cached(QueueRef{Name: "e"}) != nil {
+		t.Error("a deleted queue is still there")
+	}
+	remove("d")
+	for done, err := false, error(nil); !done; {
+		if done, err = db.SweepDeleted(t.Context(), 100, 1<<20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refresh()
+	read("one was deleted and swept", "a", "b", "c")
+	if c.cached(QueueRef{Name: "d"}) != nil {
+		t.Error("a queue that was deleted and swept is still there")
+	}
+	refresh()
+	read("nothing changed since")
+	for range 4 {
+		change("not cached")
+	}
+	change("b")
+	refresh()
+	read("more changed than is cached", "a", "b", "c")
 }
 
 // A request that needs many new partitions makes them in one call, not in a commit each.

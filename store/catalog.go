@@ -91,10 +91,30 @@ func (db *DB) CatalogVersion(ctx context.Context) (int64, error) {
 	return only(readRows(ctx, db, db.read, "read catalog version", pgx.RowTo[int64], catalogVersionSQL))
 }
 
+// CatalogChanges is what ChangedQueues found.
+type CatalogChanges struct {
+	Version int64 // the catalog version now: these are all changes up to it
+	// Swept says that a queue was deleted after the version asked for and is swept:
+	// it is in no list any more.
+	Swept  bool
+	Queues []QueueRow
+}
+
 // ChangedQueues returns the queues changed after a catalog version, in the order
 // of their changes, deleted ones included until they are swept.
-func (db *DB) ChangedQueues(ctx context.Context, version int64) ([]QueueRow, error) {
-	return readRows(ctx, db, db.read, "list changed queues", scanQueue, queueChangedSQL, version)
+func (db *DB) ChangedQueues(ctx context.Context, version int64) (CatalogChanges, error) {
+	var c CatalogChanges
+	_, err := readRows(ctx, db, db.read, "list changed queues", func(row pgx.CollectableRow) (struct{}, error) {
+		var swept int64
+		var q *QueueRow
+		err := row.Scan(&c.Version, &swept, &q)
+		c.Swept = swept > version
+		if q != nil {
+			c.Queues = append(c.Queues, *q)
+		}
+		return struct{}{}, err
+	}, queueChangedSQL, version)
+	return c, err
 }
 
 // Partitions returns the partitions of a queue from a number on, ordered by number.

@@ -51,7 +51,7 @@ func TestCreateQueueMakesFixedPartitions(t *testing.T) {
 		t.Errorf("%d partitions, want 12", len(parts))
 	}
 	changed, err := db.ChangedQueues(t.Context(), before)
-	if err != nil || len(changed) != 1 || !reflect.DeepEqual(changed[0], q) {
+	if err != nil || len(changed.Queues) != 1 || !reflect.DeepEqual(changed.Queues[0], q) || changed.Version != q.Version {
 		t.Errorf("ChangedQueues = %+v, %v; want the new queue", changed, err)
 	}
 	byID, err := db.Queues(t.Context(), nil, []uuid.UUID{q.TopicID, uuid.New()})
@@ -337,7 +337,7 @@ func TestDeleteFreesNameAndSweepsRows(t *testing.T) {
 		t.Errorf("recreated queue reuses an id: %+v, %+v", old, again)
 	}
 	changed, err := db.ChangedQueues(t.Context(), version)
-	if err != nil || len(changed) != 2 || changed[0].ID != old.ID || !changed[0].Deleted() || changed[1].ID != again.ID {
+	if qs := changed.Queues; err != nil || len(qs) != 2 || qs[0].ID != old.ID || !qs[0].Deleted() || qs[1].ID != again.ID || changed.Swept {
 		t.Errorf("ChangedQueues = %+v, %v; want the tombstone, then the new queue", changed, err)
 	}
 
@@ -365,6 +365,15 @@ func TestDeleteFreesNameAndSweepsRows(t *testing.T) {
 		(SELECT count(*) FROM log_partitions) + (SELECT count(*) FROM queues)`).Scan(&left)
 	if want := 10 + 10 + 10 + 1 + 1 + 2 + 2; err != nil || left != want {
 		t.Errorf("%d rows are left, want %d of the other queues (%v)", left, want, err)
+	}
+	// Who had seen the tombstone misses nothing now; who had not is told so.
+	for after, swept := range map[int64]bool{version: true, version + 1: false} {
+		if changed, err := db.ChangedQueues(t.Context(), after); err != nil || changed.Swept != swept {
+			t.Errorf("ChangedQueues after %d of %d: swept %v, %v; want %v", after, version+1, changed.Swept, err, swept)
+		}
+	}
+	if changed, err := db.ChangedQueues(t.Context(), version+2); err != nil || len(changed.Queues) != 0 || changed.Version != version+2 {
+		t.Errorf("ChangedQueues after all of them: %+v, %v", changed, err)
 	}
 }
 

@@ -111,6 +111,7 @@ func testPlans(t *testing.T, full bool) {
 			return w.query("query/ids_resolve.sql", first, 0, []uuid.UUID{{1}}, []int64{1}, []int64{1})
 		}},
 		{"size_list", func() error { return w.query("query/size_list.sql", p[:2]) }},
+		{"queue_changed", func() error { return w.query("query/queue_changed.sql", 1) }},
 		{"producer_list", func() error { return w.query("query/producer_list.sql", first, 86400, 10) }},
 		{"partitions_ensure", func() error { return w.query("query/partitions_ensure.sql", "made", []string{"b", "a", "b"}) }},
 		{"segment_scan", func() error { return w.query("query/segment_scan.sql", first, 5, 100, 10) }},

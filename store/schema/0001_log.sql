@@ -12,6 +12,9 @@ CREATE TABLE cluster (
     epoch              integer NOT NULL DEFAULT 0,
     -- Raised by every change of queues or partitions; polled by brokers.
     catalog_version    bigint  NOT NULL DEFAULT 1,
+    -- The highest version of a deleted queue whose row is gone too: who has not seen
+    -- that one cannot list all that changed.
+    swept_version      bigint  NOT NULL DEFAULT 0,
     -- How often a broker was registered.
     registrations      bigint  NOT NULL DEFAULT 0,
     -- Made for tests or development: migrate may replace functions in it.

@@ -8,7 +8,7 @@
 --
 -- Locks: the queue's row (place 3; one that is locked is left to whoever holds
 -- it), its partitions in ascending id (place 4; their numbers ascend with
--- their ids), then what is deleted.
+-- their ids), then what is deleted; with the queue's row that of cluster (a leaf).
 -- Indexes: queues_deleted and the primary keys. A step finds the key it may go up
 -- to and deletes that range: with IN the planner would join against the whole partition.
 CREATE FUNCTION deleted_sweep_1(p_rows integer, p_bytes bigint) RETURNS boolean
@@ -108,7 +108,8 @@ BEGIN
     DELETE FROM dead_letters WHERE queue_id = v_queue AND id <= COALESCE(v_to, c_all);
     IF v_to IS NOT NULL THEN RETURN false; END IF;
     DELETE FROM subscriptions WHERE queue_id = v_queue;
-    DELETE FROM queues WHERE id = v_queue;
+    DELETE FROM queues WHERE id = v_queue RETURNING version INTO v_to;
+    UPDATE cluster SET swept_version = v_to WHERE swept_version < v_to;
     RETURN false;
 END
 $$;
