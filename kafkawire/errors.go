@@ -3,6 +3,7 @@ package kafkawire
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"queenmq/queen"
 )
@@ -126,16 +127,44 @@ var errorTable = []errorRow{
 	{err: queen.ErrUnresolvable, code: codeUnknownServerError},
 }
 
-// codeOf is the Kafka code of the room's error. An error the table does not
-// know is answered as a time-out: the client repeats, the log says why.
+// The door's own refusals: the room knows no acks, no replicas, no elections.
+var (
+	errInvalidAcks       = errors.New("acks must be -1, 0 or 1")
+	errReplicationFactor = errors.New("replication factor must be positive, or -1")
+	errAssignment        = errors.New("invalid replica assignment")
+	errNoElection        = errors.New("leader election not needed for topic partition")
+	errNoReassignment    = errors.New("no reassignment is in progress")
+)
+
+// doorErrors are the rows of these.
+var doorErrors = []errorRow{
+	{err: errInvalidAcks, code: codeInvalidRequiredAcks},
+	{err: errReplicationFactor, code: codeInvalidReplicationFactor},
+	{err: errAssignment, code: codeInvalidReplicaAssignment},
+	{err: errNoElection, code: codeElectionNotNeeded},
+	{err: errNoReassignment, code: codeNoReassignmentInProgress},
+}
+
+// rowOf is the row of an error, nil without one.
+func rowOf(err error) *errorRow {
+	for _, table := range [][]errorRow{errorTable, doorErrors} {
+		for i := range table {
+			if errors.Is(err, table[i].err) {
+				return &table[i]
+			}
+		}
+	}
+	return nil
+}
+
+// codeOf is the Kafka code of an error. One without a row is answered as a
+// time-out: the client repeats, the log says why.
 func codeOf(err error) int16 {
 	if err == nil {
 		return codeNone
 	}
-	for _, row := range errorTable {
-		if errors.Is(err, row.err) {
-			return row.code
-		}
+	if row := rowOf(err); row != nil {
+		return row.code
 	}
 	return codeRequestTimedOut
 }
@@ -145,34 +174,27 @@ func coordinatorCode(err error) int16 {
 	if err == nil {
 		return codeNone
 	}
-	for _, row := range errorTable {
-		if errors.Is(err, row.err) {
-			if row.coordinator != 0 {
-				return row.coordinator
-			}
-			return row.code
-		}
+	switch row := rowOf(err); {
+	case row == nil:
+		return codeCoordinatorNotAvailable
+	case row.coordinator != codeNone:
+		return row.coordinator
+	default:
+		return row.code
 	}
-	return codeCoordinatorNotAvailable
 }
 
-// known says whether the table has a row for err; anything else deserves a log line.
-func known(err error) bool {
-	for _, row := range errorTable {
-		if errors.Is(err, row.err) {
-			return true
-		}
-	}
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// note logs an error the table has no row for and returns err.
+// note logs an error without a row, as far as there are few, and returns err.
 func (c *conn) note(r *request, err error) error {
-	if err != nil && !known(err) {
-		c.log.Warn("unexpected error", "request", r.api.name, "err", err)
+	if err != nil && rowOf(err) == nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		c.srv.unexpected.log(c.log, "unexpected error", "request", r.api.name, "err", err)
 	}
 	return err
 }
+
+// messageBytesMax bounds the text beside an error code: it may quote what a client
+// sent, and a string of the older versions ends at 32,767 bytes.
+const messageBytesMax = 1 << 10
 
 // message is the text sent along with an error code, nil without an error.
 func message(err error) *string {
@@ -180,5 +202,8 @@ func message(err error) *string {
 		return nil
 	}
 	s := err.Error()
+	if len(s) > messageBytesMax {
+		s = strings.ToValidUTF8(s[:messageBytesMax], "") + "…"
+	}
 	return &s
 }

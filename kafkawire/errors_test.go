@@ -3,9 +3,12 @@ package kafkawire
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"queenmq/queen"
 )
@@ -73,4 +76,42 @@ func TestErrorsHaveKafkasCodes(t *testing.T) {
 	f(queen.ErrProducerFenced, 47)
 	f(queen.ErrOutOfOrderSequence, 45)
 	f(queen.ErrDuplicateSequence, 46)
+}
+
+// What clients ask for by mistake is no line in the log, and what nobody foresaw is
+// not one for each request.
+func TestRefusalsDoNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.fake.topic("t", 1)
+	c := d.dial()
+	ask[*kmsg.ProduceResponse](c, produceRequest(9, 7, "t", batch(nil, record{value: "x"})))
+	create := at(kmsg.NewPtrCreateTopicsRequest(), 5)
+	create.Topics = append(create.Topics, newTopic("new", 1, 0))
+	ask[*kmsg.CreateTopicsResponse](c, create)
+	d.fake.setFail(errors.New("an error nobody foresaw"))
+	for range 50 {
+		ask[*kmsg.ProduceResponse](c, produceRequest(9, -1, "t", batch(nil, record{value: "x"})))
+	}
+	var warnings []string
+	for line := range strings.Lines(d.wholeLog()) {
+		if strings.Contains(line, "level=WARN") {
+			warnings = append(warnings, line)
+		}
+	}
+	if len(warnings) != 10 || strings.Contains(strings.Join(warnings, ""), "must be") {
+		t.Errorf("%d warnings, want 10 about what nobody foresaw:\n%s", len(warnings), warnings)
+	}
+}
+
+// A refusal may quote as much as a string can hold, and still fits into one.
+func TestALongRefusalFitsItsString(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	create := at(kmsg.NewPtrCreateTopicsRequest(), 4)
+	create.Topics = append(create.Topics, newTopic("t", 1, 1, "retention.ms", strings.Repeat("é", 16_000)))
+	got := ask[*kmsg.CreateTopicsResponse](d.dial(), create).Topics[0]
+	if text := text(got.ErrorMessage); got.ErrorCode != 40 || len(text) < 100 || len(text) > 2*messageBytesMax || !utf8.ValidString(text) {
+		t.Errorf("code %d, %d bytes of text: %.100q", got.ErrorCode, len(text), text)
+	}
 }

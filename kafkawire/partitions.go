@@ -32,7 +32,7 @@ func (c *conn) createPartitions(ctx context.Context, r *request) (kmsg.Response,
 		}
 		times[t.Topic] = 0
 		if err != nil {
-			rt.ErrorCode, rt.ErrorMessage = topicCode(c.note(r, err)), message(err)
+			rt.ErrorCode, rt.ErrorMessage = codeOf(c.note(r, err)), message(err)
 		}
 		resp.Topics = append(resp.Topics, rt)
 	}

@@ -2,29 +2,12 @@ package kafkawire
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"queenmq/queen"
 )
-
-// The refusals of this file.
-var (
-	errNoElection     = errors.New("leader election not needed for topic partition")
-	errNoReassignment = errors.New("no reassignment is in progress")
-)
-
-func placementCode(err error) int16 {
-	switch {
-	case errors.Is(err, errNoElection):
-		return codeElectionNotNeeded
-	case errors.Is(err, errNoReassignment):
-		return codeNoReassignmentInProgress
-	}
-	return topicCode(err)
-}
 
 // electLeaders answers ElectLeaders (43) v0–2. Every partition has the leader that it is
 // to have, always: 84. Asked for all partitions, which is null, Kafka leaves
@@ -49,7 +32,7 @@ func (c *conn) electLeaders(ctx context.Context, r *request) (kmsg.Response, err
 					perr = errNoElection
 				}
 			}
-			rp.ErrorCode, rp.ErrorMessage = placementCode(perr), message(perr)
+			rp.ErrorCode, rp.ErrorMessage = codeOf(perr), message(perr)
 			rt.Partitions = append(rt.Partitions, rp)
 		}
 		resp.Topics = append(resp.Topics, rt)
@@ -77,7 +60,7 @@ func (c *conn) alterReassignments(ctx context.Context, r *request) (kmsg.Respons
 				perr = c.checkReassignment(q, p.Partition, p.Replicas)
 			}
 			if perr != nil {
-				rp.ErrorCode, rp.ErrorMessage = placementCode(perr), message(perr)
+				rp.ErrorCode, rp.ErrorMessage = codeOf(perr), message(perr)
 			}
 			rt.Partitions = append(rt.Partitions, rp)
 		}

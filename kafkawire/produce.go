@@ -69,9 +69,6 @@ func (c *conn) produce(ctx context.Context, r *request) answer {
 	return p.wait
 }
 
-// errInvalidAcks is the door's own: the room knows no acks.
-var errInvalidAcks = errors.New("acks must be -1, 0 or 1")
-
 // producing is a Produce under way.
 type producing struct {
 	c    *conn
@@ -122,9 +119,6 @@ func (p *producing) wait() (kmsg.Response, error) {
 // produceCode is codeOf without UNKNOWN_SERVER_ERROR, which producers take as
 // "not written": wherever we do not know, that would be a lie.
 func produceCode(err error) int16 {
-	if errors.Is(err, errInvalidAcks) {
-		return codeInvalidRequiredAcks
-	}
 	if code := codeOf(err); code != codeUnknownServerError {
 		return code
 	}

@@ -162,6 +162,8 @@ type Server struct {
 	apis   map[int16]*api // immutable after New
 	room   *room
 	noise  *sampler // bounds the lines hostile bytes can write
+	// unexpected bounds those about errors that nobody foresaw, which may come with each request.
+	unexpected *sampler
 
 	creations creations
 	hidden    hiddenNames
@@ -191,17 +193,18 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg:       cfg,
-		engine:    cfg.Engine,
-		log:       cfg.Logger,
-		apis:      make(map[int16]*api),
-		room:      newRoom(cfg.InFlightBytesMax),
-		noise:     newSampler(10, time.Minute),
-		images:    newTopicImages(cfg.Engine, cfg.PartitionsMax),
-		sessions:  newSessionCache(cfg.SessionsMax, cfg.SessionPartitionsMax),
-		listeners: make(map[net.Listener]struct{}),
-		conns:     make(map[*conn]struct{}),
-		perIP:     make(map[string]int),
+		cfg:        cfg,
+		engine:     cfg.Engine,
+		log:        cfg.Logger,
+		apis:       make(map[int16]*api),
+		room:       newRoom(cfg.InFlightBytesMax),
+		noise:      newSampler(10, time.Minute),
+		unexpected: newSampler(10, time.Minute),
+		images:     newTopicImages(cfg.Engine, cfg.PartitionsMax),
+		sessions:   newSessionCache(cfg.SessionsMax, cfg.SessionPartitionsMax),
+		listeners:  make(map[net.Listener]struct{}),
+		conns:      make(map[*conn]struct{}),
+		perIP:      make(map[string]int),
 	}
 	for _, a := range table(cfg) {
 		s.apis[a.key] = &a

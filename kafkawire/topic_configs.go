@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -265,6 +267,9 @@ func (c *topicConfig) check(v string) (string, error) {
 			return bad("must be true or false")
 		}
 	default:
+		if !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
+			return bad("must be UTF-8 without control characters")
+		}
 		if c.some && len(c.elements(v)) == 0 {
 			return bad("must have a value")
 		}

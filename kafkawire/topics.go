@@ -43,28 +43,11 @@ func (c *conn) createTopics(ctx context.Context, r *request) (kmsg.Response, err
 			rt.TopicID, rt.NumPartitions, rt.ReplicationFactor = q.TopicID, int32(q.Partitions), 1
 			rt.Configs = createdConfigs(&q.Options)
 		} else {
-			rt.ErrorCode, rt.ErrorMessage = topicCode(c.note(r, err)), message(err)
+			rt.ErrorCode, rt.ErrorMessage = codeOf(c.note(r, err)), message(err)
 		}
 		resp.Topics = append(resp.Topics, rt)
 	}
 	return resp, nil
-}
-
-// The door's own refusals; the room knows no replicas.
-var (
-	errReplicationFactor = errors.New("replication factor must be positive, or -1")
-	errAssignment        = errors.New("invalid replica assignment")
-)
-
-// topicCode is codeOf with the refusals of this file.
-func topicCode(err error) int16 {
-	switch {
-	case errors.Is(err, errReplicationFactor):
-		return codeInvalidReplicationFactor
-	case errors.Is(err, errAssignment):
-		return codeInvalidReplicaAssignment
-	}
-	return codeOf(err)
 }
 
 func (c *conn) createTopic(ctx context.Context, req *kmsg.CreateTopicsRequest, t kmsg.CreateTopicsRequestTopic, repeated bool, taken *takenNames) (queen.Queue, error) {

@@ -105,6 +105,8 @@ func TestCreateTopicsRefusals(t *testing.T) {
 	f(40, newTopic("t", 1, 1, "min.insync.replicas", "0"))
 	f(40, newTopic("t", 1, 1, "segment.ms", "soon"))
 	f(40, newTopic("t", 1, 1, "preallocate", "yes"))
+	f(40, newTopic("t", 1, 1, "leader.replication.throttled.replicas", "a\x00b"))
+	f(40, newTopic("t", 1, 1, "follower.replication.throttled.replicas", "\xff"))
 	f(40, newTopic("t", 1, 1, "min.cleanable.dirty.ratio", "NaN"))
 	f(40, newTopic("t", 1, 1, "remote.storage.enable", "true"))
 	f(40, newTopic("t", 1, 1, "queen.dedup.source", "value", "queen.dedup.window.seconds", "60"))
