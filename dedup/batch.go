@@ -1,51 +1,100 @@
 package dedup
 
-import "strings"
+import "bytes"
 
 // Firsts finds the first of equal ids inside one request: the leader. Ids are
 // compared byte by byte, together with queue and partition as three fields: no
-// separator inside one of them can make two different messages equal.
+// separator inside one of them can make two different messages equal. Their hashes
+// only say which to compare.
 //
 // Only what passed validation is given to Lead, so a refused message never
 // leads. The partition is the one the message will be written to: no partition
 // and "Default" are resolved before.
 //
-// The zero value is ready. A Firsts is not safe for concurrent use.
+// The zero value is ready; Reset keeps its memory for the next request. A Firsts is
+// not safe for concurrent use.
 type Firsts struct {
-	leaders map[requestKey]int
-	size    int
-	ids     strings.Builder // one after another: the ids in leaders are parts of it
+	leaders map[placedHash]int // number in firsts
+	firsts  []firstID
+	others  map[placedID]int // ids whose hash another id of their partition has: index
+	places  map[[2]string]int32
+	at      int32 // place of queue and partition, those of the last message
+	queue   string
+	part    string
 }
 
-// Expect makes room for n messages, before the first.
-func (f *Firsts) Expect(n int) { f.size = n }
+type placedHash struct {
+	h     Hash
+	place int32
+}
 
-// idsGrowMax bounds what is made for ids that may not come.
-const idsGrowMax = 64 << 10
+type placedID struct {
+	place int32
+	id    string
+}
 
-type requestKey struct{ queue, partition, id string }
+type firstID struct {
+	id    []byte // the caller's
+	index int
+}
 
 // Lead says who leads the message at index i of the request: i itself, or the
 // index of an earlier one it follows. A message without an id (nil) follows nobody.
-func (f *Firsts) Lead(queue, partition string, id []byte, i int) (leader int, follows bool) {
+// h is the id's hash; the id must stay as it is until Reset.
+func (f *Firsts) Lead(queue, partition string, id []byte, h Hash, i int) (leader int, follows bool) {
 	if id == nil {
 		return i, false
 	}
-	// The key is spelled out twice so that the look-up does not copy the id.
-	if leader, ok := f.leaders[requestKey{queue, partition, string(id)}]; ok {
-		return leader, true
-	}
 	if f.leaders == nil {
-		f.leaders = make(map[requestKey]int, f.size)
+		f.leaders = map[placedHash]int{}
 	}
-	from := f.ids.Len()
-	if from+len(id) > f.ids.Cap() {
-		// As much as all of them take where they are as long as this one, within bounds.
-		f.ids.Grow(min(max(len(id)*(f.size-len(f.leaders)), len(id)), len(id)+idsGrowMax))
+	key := placedHash{h, f.place(queue, partition)}
+	n, taken := f.leaders[key]
+	switch {
+	case !taken:
+		f.leaders[key] = len(f.firsts)
+		f.firsts = append(f.firsts, firstID{id, i})
+		return i, false
+	case bytes.Equal(f.firsts[n].id, id):
+		return f.firsts[n].index, true
 	}
-	f.ids.Write(id)
-	f.leaders[requestKey{queue, partition, f.ids.String()[from:]}] = i
+	if l, follows := f.others[placedID{key.place, string(id)}]; follows {
+		return l, true
+	}
+	if f.others == nil {
+		f.others = map[placedID]int{}
+	}
+	f.others[placedID{key.place, string(id)}] = i
 	return i, false
+}
+
+// place numbers partitions. Neighbours of a request mostly share theirs.
+func (f *Firsts) place(queue, partition string) int32 {
+	if len(f.places) > 0 && queue == f.queue && partition == f.part {
+		return f.at
+	}
+	if f.places == nil {
+		f.places = map[[2]string]int32{}
+	}
+	at, known := f.places[[2]string{queue, partition}]
+	if !known {
+		at = int32(len(f.places))
+		f.places[[2]string{queue, partition}] = at
+	}
+	f.at, f.queue, f.part = at, queue, partition
+	return at
+}
+
+// Apart says whether all leaders of a partition have different hashes, so that
+// SegmentFirsts would find nothing among them.
+func (f *Firsts) Apart() bool { return len(f.others) == 0 }
+
+// Reset forgets everything.
+func (f *Firsts) Reset() {
+	clear(f.leaders)
+	clear(f.firsts)
+	clear(f.places)
+	*f = Firsts{leaders: f.leaders, firsts: f.firsts[:0], places: f.places}
 }
 
 // SegmentFirsts finds the first of equal hashes inside one segment, where the

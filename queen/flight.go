@@ -117,7 +117,7 @@ func (f *flight) encode(window, batchBytesMax, decompressedMax int, suspected fu
 	if window > 0 {
 		foldRepeats(f.seg.entries)
 	}
-	f.kafka, f.natives, f.withheld = f.kafka[:0], f.natives[:0], f.withheld[:0]
+	f.kafka, f.natives, f.hashes, f.withheld = f.kafka[:0], f.natives[:0], f.hashes[:0], f.withheld[:0]
 	l := layout{f: f, batchBytesMax: batchBytesMax}
 	f.call, f.data = store.Segment{}, make([]byte, 0, f.seg.sizeOnce())
 	for _, e := range f.seg.entries {
@@ -151,6 +151,12 @@ func (f *flight) encode(window, batchBytesMax, decompressedMax int, suspected fu
 		return nil
 	}
 	f.call.Hashes, f.call.UIDs = l.hashes, l.uids
+	if window > 0 {
+		f.hashes = slices.Grow(f.hashes, len(l.hashes))
+		for _, h := range l.hashes {
+			f.hashes = append(f.hashes, h)
+		}
+	}
 	if l.ttls != nil {
 		f.call.TTLs = append(l.ttls, make([]int64, len(l.hashes)-len(l.ttls))...)
 	}
@@ -316,11 +322,19 @@ const pooledFirstsMax = 4096
 
 // foldRepeats makes followers of ids that occur earlier in the same segment.
 func foldRepeats(entries []*entry) {
-	firsts := segmentFirsts.Get().(*dedup.SegmentFirsts)
-	n := 0
+	n, pushes, apart := 0, 0, true
 	for _, e := range entries {
-		n += len(e.items)
+		if len(e.items) > 0 {
+			n, pushes, apart = n+len(e.items), pushes+1, apart && e.apart
+		}
+		for _, it := range e.items {
+			it.leader = nil
+		}
 	}
+	if apart && pushes <= 1 {
+		return // its ids were looked through when it came
+	}
+	firsts := segmentFirsts.Get().(*dedup.SegmentFirsts)
 	if n <= pooledFirstsMax {
 		defer segmentFirsts.Put(firsts)
 		defer firsts.Reset()
@@ -328,7 +342,6 @@ func foldRepeats(entries []*entry) {
 	all := make([]*pushItem, 0, n)
 	for _, e := range entries {
 		for _, it := range e.items {
-			it.leader = nil
 			if it.settled {
 				continue
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/google/uuid"
@@ -47,22 +48,21 @@ func (e *Engine) Push(ctx context.Context, msgs []Message) []Pushed {
 	out := make([]Pushed, len(msgs))
 	pu := &push{done: make(chan struct{})}
 	pu.open.Store(1) // ours, until all are enqueued
-	var firsts dedup.Firsts
-	firsts.Expect(len(msgs))
+	firsts := requestFirsts.Get().(*dedup.Firsts)
 	type target struct {
 		p     *partition
 		items []*pushItem
 	}
 	var order []*target
 	byPartition := map[*partition]*target{}
-	leader := make([]int, len(msgs))
+	type follower struct{ at, leader int }
+	var followers []follower
 	size := 0
 	made := make([]pushItem, len(msgs)) // one allocation for all
 	var t *target                       // of the message before, …
 	var named *Message                  // … where that was named there, not chosen
 	for i := range msgs {
 		m := &msgs[i]
-		leader[i] = i
 		out[i] = Pushed{Status: Failed, TransactionID: m.ID, Partition: m.Partition, Offset: -1}
 		n := nativeSize(m)
 		if named == nil || named.Queue != m.Queue || named.Partition != m.Partition {
@@ -74,6 +74,9 @@ func (e *Engine) Push(ctx context.Context, msgs []Message) []Pushed {
 			}
 			if t = byPartition[p]; t == nil {
 				t = &target{p: p}
+				if len(order) == 0 { // mostly it has them all
+					t.items = make([]*pushItem, 0, len(msgs))
+				}
 				byPartition[p] = t
 				order = append(order, t)
 			}
@@ -90,13 +93,17 @@ func (e *Engine) Push(ctx context.Context, msgs []Message) []Pushed {
 			continue
 		}
 		out[i].Partition = t.p.name
-		if l, follows := firsts.Lead(m.Queue, t.p.name, m.ID, i); follows {
-			leader[i] = l
+		made[i] = newPushItem(m, n, &out[i], pu)
+		if l, follows := firsts.Lead(m.Queue, t.p.name, m.ID, made[i].hash, i); follows {
+			followers = append(followers, follower{i, l})
 			continue
 		}
-		made[i] = newPushItem(m, n, &out[i], pu)
 		t.items = append(t.items, &made[i])
 		size += n
+	}
+	apart := firsts.Apart()
+	if firsts.Reset(); len(msgs) <= pooledFirstsMax {
+		requestFirsts.Put(firsts)
 	}
 	if size > 0 {
 		if err := e.writer.budget.acquire(ctx, size); err != nil {
@@ -112,7 +119,7 @@ func (e *Engine) Push(ctx context.Context, msgs []Message) []Pushed {
 		pu.open.Add(int64(len(t.items)))
 	}
 	for _, t := range order {
-		e.enqueuePush(t.p, t.items)
+		e.enqueuePush(t.p, t.items, apart)
 	}
 	pu.finish()
 	select {
@@ -130,21 +137,21 @@ func (e *Engine) Push(ctx context.Context, msgs []Message) []Pushed {
 		}
 		return lost
 	}
-	for i, l := range leader {
-		if l == i {
-			continue
-		}
-		out[i] = out[l]
-		if out[l].Status == Queued {
-			out[i].Status = Duplicate
+	for _, f := range followers {
+		out[f.at] = out[f.leader]
+		if out[f.leader].Status == Queued {
+			out[f.at].Status = Duplicate
 		}
 		e.metrics.folded.Inc()
 	}
 	return out
 }
 
+// requestFirsts keeps tables of usual size, like segmentFirsts.
+var requestFirsts = sync.Pool{New: func() any { return new(dedup.Firsts) }}
+
 // enqueuePush cuts one push's messages for a partition into entries of at most a segment.
-func (e *Engine) enqueuePush(p *partition, items []*pushItem) {
+func (e *Engine) enqueuePush(p *partition, items []*pushItem, apart bool) {
 	for len(items) > 0 {
 		n, size := 0, 0
 		for n < len(items) {
@@ -155,7 +162,7 @@ func (e *Engine) enqueuePush(p *partition, items []*pushItem) {
 			size += s
 			n++
 		}
-		e.writer.enqueue(p, &entry{items: items[:n:n], ref: QueueRef{Name: items[0].msg.Queue}})
+		e.writer.enqueue(p, &entry{items: items[:n:n], apart: apart, ref: QueueRef{Name: items[0].msg.Queue}})
 		items = items[n:]
 	}
 }

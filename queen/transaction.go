@@ -216,11 +216,11 @@ func (t *transaction) targets(ctx context.Context, out []Pushed, pu *push) (targ
 		}
 		leader[i] = i
 		out[i] = Pushed{Status: Failed, TransactionID: m.ID, Partition: p.name, Offset: -1}
-		if l, follows := firsts.Lead(m.Queue, p.name, m.ID, i); follows {
+		it := newPushItem(m, nativeSize(m), &out[i], pu)
+		if l, follows := firsts.Lead(m.Queue, p.name, m.ID, it.hash, i); follows {
 			leader[i] = l
 			continue
 		}
-		it := newPushItem(m, nativeSize(m), &out[i], pu)
 		key := [2]string{m.Queue, p.name}
 		target := byName[key]
 		if target == nil {

@@ -67,19 +67,20 @@ type entry struct {
 
 	// Native: messages of one push, in order.
 	items []*pushItem
+	apart bool // no two of them have one hash
 }
 
 // pushItem is one native message on its way.
 type pushItem struct {
 	msg     *Message
-	size    int        // nativeSize of msg
-	hash    dedup.Hash // zero: minted
-	uid     bool       // the id looks like a minted one …
-	hi, lo  int64      // … with these halves
 	out     *Pushed
 	push    *push
-	leader  *pushItem // folded into this one (layer 2)
+	leader  *pushItem  // folded into this one (layer 2)
+	hash    dedup.Hash // zero: minted
+	hi, lo  int64      // the halves of an id …
+	uid     bool       // … that looks like a minted one
 	settled bool
+	size    int // nativeSize of msg
 }
 
 // openSegment collects entries for one flush.
@@ -100,8 +101,9 @@ type flight struct {
 	data    []byte        // as served
 	packed  packing       // its memory is the call's
 	base    IDBase
-	kafka   []*entry    // by part: the entry, or nil for a native part
-	natives []*pushItem // by offset within the segment; nil where a Kafka batch lies
+	kafka   []*entry     // by part: the entry, or nil for a native part
+	natives []*pushItem  // by offset within the segment; nil where a Kafka batch lies
+	hashes  []dedup.Hash // those of call, as the cache takes them
 	// Messages not sent because they seem to be stored: with all of them found the
 	// others are stored in the same call.
 	withheld []*pushItem
@@ -462,7 +464,7 @@ func (w *writer) vouch(f *flight, m mark, window int) dedup.Answer {
 		return dedup.Answer{Verified: -1}
 	}
 	a := w.cache.Ask(dedup.Question{
-		Partition: f.p.id, Epoch: m.epoch, WindowSeconds: int32(window), Hashes: hashesOf(f.call.Hashes), Next: m.next,
+		Partition: f.p.id, Epoch: m.epoch, WindowSeconds: int32(window), Hashes: f.hashes, Next: m.next,
 	})
 	// A large span keeps the partition's row locked for long: its call must not
 	// keep other partitions' rows with it.
@@ -493,24 +495,20 @@ func (w *writer) learned(f *flight, r *store.SegmentResult) {
 	c := dedup.Commit{
 		Partition: f.p.id, Epoch: r.Epoch, WindowSeconds: f.call.Window, Base: r.Base, End: r.End, CreatedAt: r.CreatedAt,
 	}
-	at := 0
-	for i, p := range f.call.Parts {
-		if len(f.call.Hashes) > 0 && r.Verdicts[i] == store.PartStored {
-			c.Hashes = append(c.Hashes, hashesOf(f.call.Hashes[at:at+int(p.Span)])...)
+	if c.Hashes = f.hashes; len(f.hashes) > 0 && slices.ContainsFunc(r.Verdicts, isLeftOut) {
+		c.Hashes = nil
+		at := 0
+		for i, p := range f.call.Parts {
+			if !isLeftOut(r.Verdicts[i]) {
+				c.Hashes = append(c.Hashes, f.hashes[at:at+int(p.Span)]...)
+			}
+			at += int(p.Span)
 		}
-		at += int(p.Span)
 	}
 	w.cache.Committed(c)
 }
 
-// hashesOf gives the ledger's hashes the type of the cache's.
-func hashesOf(in [][16]byte) []dedup.Hash {
-	out := make([]dedup.Hash, len(in))
-	for i, h := range in {
-		out[i] = h
-	}
-	return out
-}
+func isLeftOut(v store.PartVerdict) bool { return v != store.PartStored }
 
 // learn reads the partition's end, which must be known when an id base is minted.
 func (w *writer) learn(ctx context.Context, f *flight) (mark, error) {

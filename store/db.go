@@ -258,7 +258,7 @@ func incarnationOf(conn *pgx.Conn) Incarnation { return sessionOf(conn).incarnat
 func (db *DB) afterConnect(ctx context.Context, conn *pgx.Conn) error {
 	s := &session{resets: db.resets.Load()}
 	conn.PgConn().CustomData()[sessionKey] = s
-	registerUUIDArray(conn.TypeMap())
+	registerArrays(conn.TypeMap())
 	if err := checkServer(ctx, conn, db.cfg.UnsafeDatabase); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func AppendCall(segs []Segment, wait bool) (sql string, args []any) {
 
 // RegisterTypes gives a test's own connection the types of a pooled one.
 func RegisterTypes(m *pgtype.Map) {
-	registerUUIDArray(m)
+	registerArrays(m)
 }
 
 // Migration internals, for tests with files of their own.
@@ -48,3 +48,6 @@ func SortRun(in [][16]byte, perBlock int) (hashes [][16]byte, offsets, ends []in
 	}
 	return e.sorted(perBlock)
 }
+
+// UUIDArray is what hashes are sent as.
+type UUIDArray = uuidArray
