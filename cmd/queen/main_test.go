@@ -106,6 +106,7 @@ func TestUsageErrorsNameTheMistake(t *testing.T) {
 	f("--kafka-group-heartbeat", "serve", "--kafka-group-heartbeat=0s")
 	f("--kafka-group-session", "serve", "--kafka-group-session=5s")
 	f("--shutdown-timeout", "serve", "--shutdown-timeout=0s")
+	f("--offsets-retention", "serve", "--offsets-retention=2000000h")
 	f("log-level", "--log-level=loud", "version")
 	f("--data-dir", "serve", "--data-dir=")
 	f("--data-dir", "migrate", "--data-dir", "")

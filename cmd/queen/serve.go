@@ -48,6 +48,9 @@ type serveCommand struct {
 	ShutdownTimeout time.Duration `env:"QUEEN_SHUTDOWN_TIMEOUT" default:"30s" placeholder:"TIME" help:"How long a shutdown may take before it cuts things short (${default})."`
 }
 
+// retentionMax is ten years: twice as long must still be a time.Duration.
+const retentionMax = 10 * 365 * 24 * time.Hour
+
 // Validate refuses what cannot work, before anything is started.
 func (c *serveCommand) Validate() error {
 	switch {
@@ -62,8 +65,8 @@ func (c *serveCommand) Validate() error {
 	case c.KafkaGroupSession <= c.KafkaGroupHeartbeat || c.KafkaGroupSession > time.Hour:
 		return fmt.Errorf("--kafka-group-session is %s, must be more than --kafka-group-heartbeat, %s, and at most an hour",
 			c.KafkaGroupSession, c.KafkaGroupHeartbeat)
-	case c.OffsetsRetention < time.Second:
-		return fmt.Errorf("--offsets-retention is %s, must be at least 1s", c.OffsetsRetention)
+	case c.OffsetsRetention < time.Second || c.OffsetsRetention > retentionMax:
+		return fmt.Errorf("--offsets-retention is %s, must be 1s to %s", c.OffsetsRetention, retentionMax)
 	case c.DedupCacheMB < 1 || c.DedupCacheMB > 1<<20:
 		return fmt.Errorf("--dedup-cache-mb is %d, must be 1 to %d", c.DedupCacheMB, 1<<20)
 	case c.ReadCacheMB < 0 || c.ReadCacheMB > 1<<20:
