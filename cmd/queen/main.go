@@ -90,7 +90,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "queen:", err)
+		fmt.Fprintln(stderr, "queen:", harmlessLines(err.Error())+helpOf(err))
 		return exitUsage
 	}
 	if err := checkNamed(command); err != nil {
@@ -107,6 +107,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitFailed
 	}
 	return 0
+}
+
+// helpOf says where a command that was not understood is explained.
+func helpOf(err error) string {
+	var parse *kong.ParseError
+	if !errors.As(err, &parse) {
+		return ""
+	}
+	if node := parse.Context.Selected(); node != nil {
+		return "; see queen " + node.Path() + " --help"
+	}
+	return "; see queen --help"
 }
 
 // checkNamed refuses what is named and left empty, such as a variable of the shell

@@ -100,6 +100,10 @@ func TestUsageErrorsNameTheMistake(t *testing.T) {
 		}
 	}
 	f("nosuch", "nosuch")
+	f("see queen --help", "topic", "list")
+	f("see queen queue --help", "queue")
+	f("see queen push --help", "push")
+	f(`no\x1bsuch`, "no\x1bsuch")
 	f("--broker-id", "serve", "--broker-id=-1")
 	f("--kafka-default-partitions", "serve", "--kafka-default-partitions=0")
 	f("--kafka-default-partitions", "serve", "--kafka-default-partitions=11", "--kafka-max-partitions=10")
