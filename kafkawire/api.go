@@ -25,6 +25,10 @@ type api struct {
 	// whatever its counts claim (FuzzRequest holds this); the budget is charged with it.
 	expands int64
 
+	// walk steps over a body before it is decoded, and refuses counts that nothing
+	// stands behind, or that are too high: afterwards they may be believed.
+	walk func(body []byte, version int16, cfg *Config) error
+
 	// lasting requests are served even when their client has hung up by the time
 	// it is their turn: a client that leaves its group often does not wait for the
 	// answer. Their ctx ends with the server only.
@@ -48,7 +52,7 @@ type api struct {
 const (
 	tinyFrame   = 64 << 10
 	smallFrame  = 1 << 20
-	mediumFrame = 2 << 20 // tens of thousands of partitions
+	mediumFrame = 2 << 20 // some hundred thousand partitions
 	expandsMax  = 64
 )
 
@@ -59,8 +63,8 @@ func table(cfg Config) []api {
 	rows := []api{
 		// Produce is advertised from 0: librdkafka before 2.11 switches gzip, snappy
 		// and lz4 off where it does not see version 0 (KAFKA-18659). 0–2 are refused.
-		{key: 0, advertised: 0, min: 3, max: 13, bytesMax: cfg.ProduceBytesMax, expands: 1, start: (*conn).produce},
-		{key: 1, advertised: 4, min: 4, max: 18, bytesMax: medium, expands: expandsMax, handle: (*conn).fetch},
+		{key: 0, advertised: 0, min: 3, max: 13, bytesMax: cfg.ProduceBytesMax, walk: walkProduce, expands: 1, start: (*conn).produce},
+		{key: 1, advertised: 4, min: 4, max: 18, bytesMax: large, walk: walkFetch, expands: expandsMax, handle: (*conn).fetch},
 		{key: 2, advertised: 1, min: 1, max: 11, bytesMax: medium, expands: expandsMax, handle: (*conn).listOffsets},
 		{key: 3, advertised: 0, min: 0, max: 13, bytesMax: medium, expands: expandsMax, handle: (*conn).metadata},
 		{key: 8, groups: true, advertised: 0, min: 0, max: 10, bytesMax: large, expands: expandsMax, lasting: true, handle: (*conn).offsetCommit},
@@ -107,7 +111,7 @@ func (s *Server) lookup(p prefix) (*api, error) {
 	case a == nil:
 		return nil, badFramef("request key %d is not served", p.key)
 	case int(p.size) > a.bytesMax:
-		return nil, badFramef("%s frame of %d bytes is above its limit of %d", a.name, p.size, a.bytesMax)
+		return nil, badFramef("%s frame of %d bytes is above its limit of %d; the client must ask for less at once", a.name, p.size, a.bytesMax)
 	case a.key == int16(kmsg.ApiVersions) && p.version > a.max:
 		return a, nil // answered with what is served (KIP-511)
 	case p.version < a.min || p.version > a.max:
@@ -134,9 +138,8 @@ func (a *api) decode(p prefix, frame []byte, cfg *Config) (*request, error) {
 	if clientID != nil {
 		r.clientID = *clientID
 	}
-	if a.key == int16(kmsg.Produce) {
-		// The one large frame: its counts are walked before they are believed.
-		if err := walkProduce(body, p.version, cfg.ElementsMax); err != nil {
+	if a.walk != nil {
+		if err := a.walk(body, p.version, cfg); err != nil {
 			return nil, err
 		}
 	}

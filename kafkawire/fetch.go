@@ -38,6 +38,49 @@ func (c *conn) fetch(ctx context.Context, r *request) (kmsg.Response, error) {
 	return newFetchReply(resp, plan.asked, answers, include), nil
 }
 
+// walkFetch steps over a Fetch body without allocating. One consumer may be given
+// very many partitions, some 30 bytes each.
+func walkFetch(b []byte, version int16, cfg *Config) error {
+	since := func(first int16, bytes int) int {
+		if version < first {
+			return 0
+		}
+		return bytes
+	}
+	w := walker{b: b, flexible: version >= 12}
+	w.skip(4 - since(15, 4) + 4 + 4 + 4 + 1 + since(7, 4+4)) // replica, wait, bytes, isolation, session
+	left := cfg.FetchPartitionsMax
+	each := func(bytes int, tagged bool) {
+		for topics := w.count(); topics > 0 && w.err == nil; topics-- {
+			if version >= 13 {
+				w.skip(16)
+			} else {
+				w.text()
+			}
+			partitions := max(0, w.count())
+			if left -= 1 + partitions; left < 0 && w.err == nil {
+				w.err = badFramef("Fetch names more than %d topics and partitions; more consumers must share them", cfg.FetchPartitionsMax)
+			}
+			for ; partitions > 0 && w.err == nil; partitions-- {
+				w.skip(bytes)
+				if tagged {
+					w.tags()
+				}
+			}
+			w.tags()
+		}
+	}
+	each(4+since(9, 4)+8+since(12, 4)+since(5, 8)+4, true)
+	if version >= 7 {
+		each(4, false) // forgotten ones
+	}
+	if version >= 11 {
+		w.text() // rack
+	}
+	w.tags()
+	return w.err
+}
+
 // What a waiting Fetch holds in memory, itself and for each partition.
 const (
 	fetchBytes     = 512

@@ -3,6 +3,7 @@ package kafkawire
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"runtime"
 	"strings"
@@ -148,17 +149,91 @@ func TestProduceCountsAreCheckedBeforeTheyAreBelieved(t *testing.T) {
 		id := "txn"
 		req.TransactionID = &id
 		body := req.AppendTo(nil)
-		if err := walkProduce(body, version, 2); err != nil {
+		if err := walkProduce(body, version, &Config{ElementsMax: 2}); err != nil {
 			t.Errorf("v%d: %v", version, err)
 		}
-		if err := walkProduce(body, version, 1); err == nil {
+		if err := walkProduce(body, version, &Config{ElementsMax: 1}); err == nil {
 			t.Errorf("v%d: a topic and a partition pass a limit of 1", version)
 		}
 		for n := range body {
-			if err := walkProduce(body[:n], version, 2); err == nil {
+			if err := walkProduce(body[:n], version, &Config{ElementsMax: 2}); err == nil {
 				t.Errorf("v%d: cut to %d of %d bytes it passes", version, n, len(body))
 			}
 		}
+	}
+}
+
+func TestFetchCountsAreCheckedBeforeTheyAreBelieved(t *testing.T) {
+	t.Parallel()
+	for version := int16(4); version <= 18; version++ {
+		req := at(kmsg.NewPtrFetchRequest(), version)
+		topic := kmsg.NewFetchRequestTopic()
+		topic.Topic = "t"
+		topic.Partitions = []kmsg.FetchRequestTopicPartition{kmsg.NewFetchRequestTopicPartition(), kmsg.NewFetchRequestTopicPartition()}
+		req.Topics = []kmsg.FetchRequestTopic{topic, topic}
+		elements := 6
+		if version >= 7 {
+			gone := kmsg.NewFetchRequestForgottenTopic()
+			gone.Topic, gone.Partitions = "gone", []int32{7, 8, 9}
+			req.ForgottenTopics = []kmsg.FetchRequestForgottenTopic{gone}
+			elements += 4
+		}
+		req.Rack = "rack"
+		if version >= 15 {
+			req.ReplicaState.ID = 3 // a tag
+		}
+		body := req.AppendTo(nil)
+		f := func(body []byte, most int, pass bool) {
+			t.Helper()
+			if err := walkFetch(body, version, &Config{FetchPartitionsMax: most}); (err == nil) != pass {
+				t.Errorf("v%d: %d of %d bytes, at most %d topics and partitions: %v", version, len(body), len(req.AppendTo(nil)), most, err)
+			}
+		}
+		f(body, elements, true)
+		f(body, elements-1, false)
+		for n := range body {
+			f(body[:n], elements, false)
+		}
+		f(append(body[:len(body):len(body)], 0), elements, true) // kmsg leaves the rest alone too
+	}
+}
+
+// One consumer may have very many partitions, and those that are too many are
+// refused with a word on what to do.
+func TestOneConsumerFetchesAHundredThousandPartitions(t *testing.T) {
+	t.Parallel()
+	const topics, each = 10, 10_000
+	d := open(t)
+	req := at(kmsg.NewPtrFetchRequest(), 12)
+	for i := range topics {
+		topic := kmsg.NewFetchRequestTopic()
+		topic.Topic = fmt.Sprint("t", i)
+		d.fake.topic(topic.Topic, each)
+		for n := range int32(each) {
+			p := kmsg.NewFetchRequestTopicPartition()
+			p.Partition, p.CurrentLeaderEpoch = n, -1
+			topic.Partitions = append(topic.Partitions, p)
+		}
+		req.Topics = append(req.Topics, topic)
+	}
+	c := d.dial()
+	got := 0
+	for _, rt := range ask[*kmsg.FetchResponse](c, req).Topics {
+		for _, p := range rt.Partitions {
+			if p.ErrorCode == codeNone && p.HighWatermark == 0 {
+				got++
+			}
+		}
+	}
+	if got != topics*each {
+		t.Errorf("%d partitions are answered, want %d", got, topics*each)
+	}
+	d = open(t, func(c *Config) { c.FetchPartitionsMax = topics * each }) // and the topics
+	c = d.dial()
+	c.send(req)
+	c.closed()
+	if log := d.wholeLog(); !strings.Contains(log, "Fetch names more than 100000 topics and partitions; more consumers must share them") {
+		t.Errorf("the log does not say why: %s", log)
 	}
 }
 

@@ -180,7 +180,7 @@ func queueRef(topic string, id [16]byte) queen.QueueRef {
 // walkProduce steps over a Produce body without allocating. The frame may be
 // large and decoding believes counts up to the bytes left, so they are checked
 // first: afterwards every element counted is one that is there.
-func walkProduce(b []byte, version int16, elementsMax int) error {
+func walkProduce(b []byte, version int16, cfg *Config) error {
 	w := walker{b: b, flexible: version >= 9}
 	w.text() // transactional id
 	w.skip(2 + 4)
@@ -192,8 +192,8 @@ func walkProduce(b []byte, version int16, elementsMax int) error {
 			w.text()
 		}
 		partitions := w.count()
-		if elements += 1 + max(0, partitions); elements > elementsMax {
-			return badFramef("Produce names more than %d partitions", elementsMax)
+		if elements += 1 + max(0, partitions); elements > cfg.ElementsMax {
+			return badFramef("Produce names more than %d partitions; the client must send less at once", cfg.ElementsMax)
 		}
 		for ; partitions > 0 && w.err == nil; partitions-- {
 			w.skip(4)

@@ -36,6 +36,9 @@ type Config struct {
 	// ElementsMax bounds the partitions named by one Produce request; one with
 	// more closes the connection; default 100,000.
 	ElementsMax int
+	// FetchPartitionsMax bounds the topics and partitions named by one Fetch request,
+	// and so those of one consumer; one with more closes the connection; default 200,000.
+	FetchPartitionsMax int
 	// InFlightBytesMax bounds the frames being read and served, over all
 	// connections; four fifths of it are for those above 1 MiB. A reader waits
 	// InFlightWait for room, then its connection is closed; default 128 MiB.
@@ -106,6 +109,7 @@ func (c Config) withDefaults() Config {
 	def(&c.ProduceBytesMax, 100<<20)
 	def(&c.FrameBytesMax, 8<<20)
 	def(&c.ElementsMax, 100_000)
+	def(&c.FetchPartitionsMax, 200_000)
 	def(&c.PipelineMax, 64)
 	def(&c.FetchBytesMax, 32<<20)
 	def(&c.SessionsMax, 1_000)
@@ -142,6 +146,7 @@ func (c Config) validate() error {
 		atLeast("ProduceBytesMax", int64(c.ProduceBytesMax), 1<<10),
 		atLeast("FrameBytesMax", int64(c.FrameBytesMax), 1<<10),
 		atLeast("ElementsMax", int64(c.ElementsMax), 1),
+		atLeast("FetchPartitionsMax", int64(c.FetchPartitionsMax), 1),
 		atLeast("InFlightBytesMax", c.InFlightBytesMax, 1<<10),
 		atLeast("PipelineMax", int64(c.PipelineMax), 1),
 		atLeast("FetchBytesMax", int64(c.FetchBytesMax), 1),
