@@ -209,9 +209,7 @@ func (s *Server) ackAll(x *exchange, items []ackItem) (answer, error) {
 			got = acked[k]
 			k++
 		}
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = appendAcked(b, i, &items[i].ack, got)
 		if got.Err != nil && problemOf(got.Err).status >= http.StatusInternalServerError {
 			undecided++

@@ -55,9 +55,7 @@ func (s *Server) changed(x *exchange) (answer, error) {
 	b = appendMicros(b, safe)
 	b = append(b, `,"entries":[`...)
 	for i := range got {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = appendChanges(b, qs[i].Queue, &got[i])
 	}
 	return ok(append(b, "]}"...)), nil
@@ -111,9 +109,7 @@ func appendChanges(b []byte, queue string, c *queen.Changes) []byte {
 	b = append(b, `,"partitions":[`...)
 	for i := range c.Partitions {
 		p := &c.Partitions[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = append(b, `{"name":`...)
 		b = appendString(b, p.Name)
 		b = append(b, `,"id":`...)

@@ -60,9 +60,7 @@ func (s *Server) configure(x *exchange) (answer, error) {
 	b = appendOptions(b, &got.Queue.Options)
 	b = append(b, `,"reset":[`...)
 	for i, key := range c.reset(&got) {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = appendString(b, key)
 	}
 	return ok(append(b, "]}"...)), nil
@@ -282,9 +280,7 @@ func appendOptions(b []byte, o *queen.QueueOptions) []byte {
 	b = appendInt(b, int64(o.DelaySeconds))
 	b = append(b, `,"retentionGroups":[`...)
 	for i, g := range o.RetentionGroups {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		if g == "" {
 			g = noGroup
 		}

@@ -72,9 +72,7 @@ func (s *Server) listDLQ(x *exchange) (answer, error) {
 	}
 	b := []byte(`{"messages":[`)
 	for i := range letters {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = s.appendLetter(b, &letters[i])
 	}
 	b = append(b, `],"total":`...)
@@ -175,9 +173,7 @@ func (s *Server) replay(ctx context.Context, q queen.DeadQuery) (answer, error) 
 	items := []byte{}
 	for i := range got {
 		g := &got[i]
-		if i > 0 {
-			items = append(items, ',')
-		}
+		items = appendComma(items, i)
 		items = append(items, `{"deadLetterId":`...)
 		items = appendPartitionID(items, g.Letter.ID)
 		items = append(items, `,"success":`...)
@@ -312,17 +308,8 @@ func (s *Server) deleteMessage(x *exchange) (answer, error) {
 // retryMessage serves POST /api/v1/messages/{partition}/{message}/retry: the message's
 // dead letters are replayed. One that is no dead letter is a 409.
 func (s *Server) retryMessage(x *exchange) (answer, error) {
-	if len(x.body) > 0 {
-		r, err := x.jsonBody()
-		if err == nil {
-			err = r.object(func([]byte) error { return unknownName(r) })
-		}
-		if err == nil {
-			err = r.end()
-		}
-		if err != nil {
-			return answer{}, err
-		}
+	if err := x.noMembers(); err != nil {
+		return answer{}, err
 	}
 	ctx, cancel := x.context()
 	defer cancel()

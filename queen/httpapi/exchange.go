@@ -154,6 +154,21 @@ func (x *exchange) context() (context.Context, context.CancelFunc) {
 // jsonBody starts reading the body.
 func (x *exchange) jsonBody() (*reader, error) { return newReader(x.body, x.s.cfg.JSONDepthMax) }
 
+// noMembers wants no body, or an empty object.
+func (x *exchange) noMembers() error {
+	if len(x.body) == 0 {
+		return nil
+	}
+	r, err := x.jsonBody()
+	if err == nil {
+		err = r.object(func([]byte) error { return unknownName(r) })
+	}
+	if err == nil {
+		err = r.end()
+	}
+	return err
+}
+
 func (x *exchange) write(a answer) {
 	_ = x.control.SetWriteDeadline(time.Now().Add(x.s.cfg.AnswerTimeout)) // not every test's writer has one
 	if a.handler != nil {

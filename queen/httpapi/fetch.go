@@ -35,9 +35,7 @@ func (s *Server) fetch(x *exchange) (answer, error) {
 	}
 	b := append(make([]byte, 0, size), `{"entries":[`...)
 	for i := range got {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = s.appendFetched(b, &q.Items[i], &got[i])
 	}
 	return ok(append(b, "]}"...)), nil
@@ -155,9 +153,7 @@ func (s *Server) appendFetched(b []byte, it *queen.FetchItem, f *queen.Fetched) 
 	b = append(b, `,"records":[`...)
 	for i := range f.Messages {
 		m := &f.Messages[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = append(b, `{"offset":`...)
 		b = appendInt(b, m.Offset)
 		b = append(b, `,"id":`...)

@@ -19,9 +19,7 @@ func (s *Server) listGroups(x *exchange) (answer, error) {
 	}
 	b := []byte("[")
 	for i := range all {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = appendGroupLag(b, &all[i])
 	}
 	return ok(append(b, ']')), nil
@@ -84,9 +82,7 @@ func (s *Server) describeGroup(x *exchange) (answer, error) {
 		if next < first {
 			next = len(all)
 		}
-		if first > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, first)
 		b = appendGroupQueue(b, all[first:next])
 		first = next
 	}
@@ -116,9 +112,7 @@ func appendGroupQueue(b []byte, parts []queen.PartitionLag) []byte {
 	b = append(b, `,"partitions":[`...)
 	for i := range parts {
 		p := &parts[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = append(b, `{"partition":`...)
 		b = appendString(b, p.Partition)
 		b = append(b, `,"partitionId":`...)
@@ -174,9 +168,7 @@ func (s *Server) lagging(x *exchange) (answer, error) {
 	b := []byte("[")
 	for i := range all {
 		p := &all[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = append(b, `{"consumer_group":`...)
 		b = appendGroup(b, p.Group)
 		b = append(b, `,"queue_name":`...)
@@ -285,9 +277,7 @@ func (s *Server) seekGroup(x *exchange) (answer, error) {
 	b = appendString(b, x.names.queue)
 	b = append(b, `,"partitions":[`...)
 	for i := range got {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = append(b, `{"partition":`...)
 		b = appendString(b, got[i].Partition)
 		b = append(b, `,"partitionId":`...)

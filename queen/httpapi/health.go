@@ -63,9 +63,7 @@ func (s *Server) status(*exchange) (answer, error) {
 	b = appendInt(b, int64(c.Epoch))
 	b = append(b, `,"brokers":[`...)
 	for i, k := range c.Brokers {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = append(b, `{"id":`...)
 		b = appendInt(b, int64(k.ID))
 		b = append(b, `,"kafka":{"host":`...)

@@ -73,9 +73,7 @@ func (s *Server) kv(x *exchange) (answer, error) {
 	}
 	b = append(b, `,"results":[`...)
 	for i := range got.Results {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = append(b, `{"index":`...)
 		b = appendInt(b, int64(i))
 		b = append(b, ',')
@@ -341,9 +339,7 @@ func appendKV(b []byte, o *kvOp, r *queen.KVResult) []byte {
 	case queen.KVGetMany, queen.KVGetPrefix:
 		b = append(b, `,"rows":[`...)
 		for i := range r.Rows {
-			if i > 0 {
-				b = append(b, ',')
-			}
+			b = appendComma(b, i)
 			b = append(b, `{"key":`...)
 			b = appendString(b, r.Rows[i].Key)
 			b = append(appendKVRow(b, &r.Rows[i]), '}')

@@ -33,9 +33,7 @@ func appendHeaders(b []byte, headers []queen.Header) []byte {
 	}
 	b = append(b, `"headers":[`...)
 	for i, h := range headers {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = append(b, '{')
 		b = appendBytes(b, "key", "Base64", []byte(h.Key))
 		b = append(b, ',')

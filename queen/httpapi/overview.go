@@ -94,9 +94,7 @@ func (s *Server) labelled(x *exchange, what string, of func(*queen.QueueOptions)
 	found := labels(all, of)
 	b := []byte(`{"` + what + `s":[`)
 	for i, name := range slices.Sorted(maps.Keys(found)) {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = append(b, `{"`+what+`":`...)
 		b = appendString(b, name)
 		b = append(b, `,"queues":`...)
@@ -173,9 +171,7 @@ func (s *Server) queueStatus(x *exchange) (answer, error) {
 	b = appendTotals(b, &totals[0])
 	b = append(b, `,"groups":[`...)
 	for i := range groups {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = appendGroupLag(b, &groups[i])
 	}
 	return ok(append(b, "]}"...)), nil
@@ -184,17 +180,8 @@ func (s *Server) queueStatus(x *exchange) (answer, error) {
 // refresh serves POST /api/v1/stats/refresh, which has nothing to do: what this
 // door answers is counted when it is asked for.
 func (s *Server) refresh(x *exchange) (answer, error) {
-	if len(x.body) > 0 {
-		r, err := x.jsonBody()
-		if err == nil {
-			err = r.object(func([]byte) error { return unknownName(r) })
-		}
-		if err == nil {
-			err = r.end()
-		}
-		if err != nil {
-			return answer{}, err
-		}
+	if err := x.noMembers(); err != nil {
+		return answer{}, err
 	}
 	return ok([]byte(`{"success":true}`)), nil
 }

@@ -27,9 +27,7 @@ func (s *Server) push(x *exchange) (answer, error) {
 		n      int
 	}{{status: queen.Queued}, {status: queen.Duplicate}, {status: queen.Failed}}
 	for i := range outcomes {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		for k := range counts {
 			if counts[k].status == outcomes[i].Status {
 				counts[k].n++

@@ -97,9 +97,7 @@ func (s *Server) listPartitions(x *exchange) (answer, error) {
 	b = appendString(b, x.names.queue)
 	b = append(b, `,"partitions":[`...)
 	for i := range parts {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = append(b, '{')
 		b = appendPartition(b, &parts[i])
 		b = append(b, '}')
@@ -247,9 +245,7 @@ func (s *Server) depth(x *exchange) (answer, error) {
 	b = appendInt(b, pending)
 	b = append(b, `,"partitions":[`...)
 	for i := range got {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = append(b, `{"partition":`...)
 		b = appendString(b, got[i].Partition)
 		b = append(b, `,"pending":`...)

@@ -52,9 +52,7 @@ func (s *Server) timers(x *exchange) (answer, error) {
 	}
 	b := []byte(`{"success":true,"results":[`)
 	for i := range got {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = append(b, `{"index":`...)
 		b = appendInt(b, int64(i))
 		b = append(b, ',')
@@ -289,9 +287,7 @@ func (s *Server) listTimers(x *exchange) (answer, error) {
 	b = appendString(b, x.names.queue)
 	b = append(b, `,"rows":[`...)
 	for i := range page {
-		if i > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, i)
 		b = append(appendPending(append(b, '{'), &page[i]), '}')
 	}
 	b = append(b, `],"truncated":`...)

@@ -240,9 +240,7 @@ func (t *txBody) appendCommit(b []byte, got *queen.Transacted) []byte {
 	b = append(b, `{"success":true,"results":[`...)
 	at, pushed := 0, 0
 	next := func() {
-		if at > 0 {
-			b = append(b, ',')
-		}
+		b = appendComma(b, at)
 		at++
 	}
 	for i := range t.tx.Operations {

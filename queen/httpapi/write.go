@@ -13,6 +13,14 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
+// appendComma separates the element of index i from the one before it.
+func appendComma(b []byte, i int) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	return b
+}
+
 // appendString appends a string in quotes. Bytes that are not UTF-8 become the
 // replacement character; callers that must keep them use appendBytes.
 func appendString[S string | []byte](b []byte, s S) []byte {
