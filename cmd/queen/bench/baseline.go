@@ -114,9 +114,7 @@ func (b *Baseline) Round(ctx context.Context, t Times, m *Meter) error {
 }
 
 func (b *Baseline) write(ctx context.Context, row int, t Times, m *Meter) error {
-	from := time.Now().Add(t.WarmUp)
-	to := from.Add(t.Duration)
-	m.Measure(from, to)
+	to := m.Begin(time.Now(), t)
 	return each(ctx, b.Connections, func(ctx context.Context, i int) error {
 		data := make([]byte, row)
 		for shard, asked := m.Shard(i), time.Now(); asked.Before(to); {

@@ -30,9 +30,7 @@ func (c *Consume) Prepare(ctx context.Context) error {
 // Round reads until the time is over, starting again at each end. Every client
 // has partitions of its own.
 func (c *Consume) Round(ctx context.Context, t Times, m *Meter) error {
-	from := time.Now().Add(t.WarmUp)
-	to := from.Add(t.Duration)
-	m.Measure(from, to)
+	to := m.Begin(time.Now(), t)
 	ctx, cancel := context.WithDeadlineCause(ctx, to, errTimeOver)
 	defer cancel()
 	err := each(ctx, c.Connections, func(ctx context.Context, i int) error {

@@ -129,9 +129,7 @@ func (e *E2E) arrived(shard int, value []byte, now time.Time) error {
 // has come.
 func (e *E2E) Round(ctx context.Context, t Times, m *Meter) error {
 	start := time.Now()
-	from := start.Add(t.WarmUp)
-	to := from.Add(t.Duration)
-	m.Measure(from, to)
+	to := m.Begin(start, t)
 	s := schedule{start: start, interval: time.Second / time.Duration(e.Rate), clients: e.Connections}
 	e.mu.Lock()
 	e.due, e.meter, e.first = s, m, e.sentSoFar()

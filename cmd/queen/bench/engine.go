@@ -43,9 +43,7 @@ func (e *Engine) Prepare(ctx context.Context) error {
 
 // Round pushes until the time is over.
 func (e *Engine) Round(ctx context.Context, t Times, m *Meter) error {
-	from := time.Now().Add(t.WarmUp)
-	to := from.Add(t.Duration)
-	m.Measure(from, to)
+	to := m.Begin(time.Now(), t)
 	return each(ctx, e.Connections, func(ctx context.Context, i int) error {
 		room, shard, messages := e.batches.room(), m.Shard(i), make([]queen.Message, e.Batch)
 		for asked := time.Now(); asked.Before(to) && ctx.Err() == nil; {

@@ -130,9 +130,7 @@ func (k *Kafka) producing() []kgo.Opt {
 
 // Round produces until the time is over and waits for what is under way.
 func (k *Kafka) Round(ctx context.Context, t Times, m *Meter) error {
-	from := time.Now().Add(t.WarmUp)
-	to := from.Add(t.Duration)
-	m.Measure(from, to)
+	to := m.Begin(time.Now(), t)
 	return each(ctx, k.Connections, func(ctx context.Context, i int) error {
 		return k.producers[i].produce(ctx, i, k.Payload, m.Shard(i), func(now time.Time) bool { return now.Before(to) })
 	})

@@ -49,6 +49,14 @@ func (m *Meter) Measure(from, to time.Time) {
 	}
 }
 
+// Begin has a round that starts then counted behind its warm-up, and returns its end.
+func (m *Meter) Begin(start time.Time, t Times) (to time.Time) {
+	from := start.Add(t.WarmUp)
+	to = from.Add(t.Duration)
+	m.Measure(from, to)
+	return to
+}
+
 // Shard is the part of one client.
 func (m *Meter) Shard(client int) *Shard { return m.shards[client] }
 

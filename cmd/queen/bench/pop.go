@@ -36,9 +36,7 @@ func (p *Pop) Prepare(ctx context.Context) error {
 
 // Round pops and acknowledges until the time is over.
 func (p *Pop) Round(ctx context.Context, t Times, m *Meter) error {
-	from := time.Now().Add(t.WarmUp)
-	to := from.Add(t.Duration)
-	m.Measure(from, to)
+	to := m.Begin(time.Now(), t)
 	return each(ctx, p.Connections, func(ctx context.Context, i int) error {
 		c := popper{side: p}
 		for shard, empty := m.Shard(i), 0; ; {

@@ -128,9 +128,7 @@ func (p *Push) ask(ctx context.Context, method, path string, body []byte, buf *b
 
 // Round pushes until the time is over.
 func (p *Push) Round(ctx context.Context, t Times, m *Meter) error {
-	from := time.Now().Add(t.WarmUp)
-	to := from.Add(t.Duration)
-	m.Measure(from, to)
+	to := m.Begin(time.Now(), t)
 	return each(ctx, p.Connections, func(ctx context.Context, i int) error {
 		c := pusher{side: p, client: i, value: make([]byte, p.Payload.Size())}
 		for shard := m.Shard(i); ; {

@@ -64,9 +64,7 @@ func (r *Rows) Prepare(ctx context.Context) error {
 
 // Round inserts until the time is over.
 func (r *Rows) Round(ctx context.Context, t Times, m *Meter) error {
-	from := time.Now().Add(t.WarmUp)
-	to := from.Add(t.Duration)
-	m.Measure(from, to)
+	to := m.Begin(time.Now(), t)
 	return each(ctx, r.Connections, func(ctx context.Context, i int) error {
 		room, shard := r.batches.room(), m.Shard(i)
 		for asked := time.Now(); asked.Before(to); {
