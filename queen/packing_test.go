@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,9 @@ func TestOnlyWhatShrinksIsPacked(t *testing.T) {
 	f("little json", false, valuesBatch(t, codecNone, nil, order(r, 1000)))
 	f("random", false, valuesBatch(t, codecNone, nil, noise(r, 100_000)))
 	f("a quarter json", false, valuesBatch(t, codecNone, nil, append(noise(r, 75_000), order(r, 25_000)...)))
+	if looksPackable(valuesBatch(t, codecNone, nil, noise(r, 100_000))) || looksPackable(valuesBatch(t, codecNone, nil, noise(r, packBytesMin))) {
+		t.Error("noise is packed to see that it does not shrink")
+	}
 	for _, codec := range allCodecs[1:] {
 		// Zeroes compress twice: it is not asked whether they would.
 		f(fmt.Sprintf("codec %d", codec), false, valuesBatch(t, codec, nil, make([]byte, 4<<20)))
@@ -164,12 +168,15 @@ func TestUnpackingRefusesDamage(t *testing.T) {
 		d = append(append(binary.BigEndian.AppendUint32(nil, uint32(len(block))), block...), d[first:]...)
 		return put(h, entries, 5), d
 	})
-	f("more than a segment can have", func(h, d []byte) ([]byte, []byte) {
-		// Ten bytes that promise 4 GiB must not take them.
-		block := append(binary.AppendUvarint(nil, 1<<32-1), 0, 0, 0, 0, 0)
-		d = append(append(binary.BigEndian.AppendUint32(nil, uint32(len(block))), block...), d[first:]...)
-		return put(h, entries, 1<<32-1), d
-	})
+	// Ten bytes that promise 4 GiB must not take them, whatever the entry says.
+	block := append(binary.AppendUvarint(nil, 1<<32-1), 0, 0, 0, 0, 0)
+	promise := append(append(binary.BigEndian.AppendUint32(nil, uint32(len(block))), block...), row[first:]...)
+	for length, why := range map[uint32]string{1<<32 - 1: "are allowed", marks[0].Length: "says it has 4294967295 bytes"} {
+		h := put(bytes.Clone(header), entries, length)
+		if s, err := loadSegment(0, 2, 1, time.Time{}, h, bytes.Clone(promise)); !errors.Is(err, ErrCorruptBatch) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v, %v; want an error with %q", s, err, why)
+		}
+	}
 	damaged := 0
 	for range 500 {
 		h, d := bytes.Clone(header), bytes.Clone(row)
@@ -408,4 +415,53 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatal("the CRC was not looked at")
 		}
 	})
+}
+
+func TestPackedSegmentsAreCompacted(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	e := openEngine(t, db, byHand)
+	compactedTopic(t, e, "t")
+	r := rand.New(rand.NewPCG(9, 10))
+	latest := map[string]int{}
+	value := func(offset int) string {
+		return fmt.Sprintf(`{"offset":%d,"order":%s}`, offset, order(rand.New(rand.NewPCG(uint64(offset), 1)), 900))
+	}
+	offset := 0
+	for range 6 {
+		var pairs []pair
+		for range 10 {
+			key := fmt.Sprintf("key-%d", r.IntN(20))
+			pairs = append(pairs, pair{key, value(offset)})
+			latest[key] = offset
+			offset++
+		}
+		appendPairs(t, e, "t", pairs...)
+	}
+	appendPairs(t, e, "t", pair{"last", value(offset)}) // the newest segment is left alone
+	latest["last"] = offset
+	compactNow(t, e)
+	var want []string
+	for key, offset := range latest {
+		want = append(want, fmt.Sprintf("%d %s=%s", offset, key, value(offset)))
+	}
+	slices.SortFunc(want, func(a, b string) int { // by offset
+		n := func(s string) (n int) { _, _ = fmt.Sscan(s, &n); return n }
+		return n(a) - n(b)
+	})
+	wantContents(t, e, "t", want...)
+	size := int64(0)
+	for _, b := range logged(t, t.Context(), e, at("t", 0)) {
+		size += int64(len(b))
+	}
+	pool := storetest.Pool(t, db)
+	var sum int64
+	var packed bool
+	if err := pool.QueryRow(t.Context(), `SELECT sum(size), bool_and(4 * octet_length(data) <= 3 * size) FROM log_segments WHERE size > $1`,
+		packBytesMin).Scan(&sum, &packed); err != nil || !packed {
+		t.Errorf("compacted rows are packed: %v, %v", packed, err)
+	}
+	if err := pool.QueryRow(t.Context(), `SELECT sum(size) FROM log_segments`).Scan(&sum); err != nil || sum != size {
+		t.Errorf("sizes add up to %d, %v; %d bytes are served", sum, err, size)
+	}
 }
