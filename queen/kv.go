@@ -6,7 +6,6 @@ import (
 	"math"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -223,18 +222,8 @@ func (o *KVOp) validate() error {
 
 // validateKey checks a key, or a part of one.
 func validateKey(what, key string) error {
-	switch {
-	case key == "":
-		return fmt.Errorf("%w: the %s is empty", ErrInvalidName, what)
-	case len(key) > KVKeyBytesMax:
-		return fmt.Errorf("%w: the %s has %d bytes, at most %d are allowed", ErrInvalidName, what, len(key), KVKeyBytesMax)
-	case !utf8.ValidString(key):
-		return fmt.Errorf("%w: the %s is not UTF-8", ErrInvalidName, what)
-	}
-	for i := range len(key) {
-		if key[i] < 0x20 {
-			return fmt.Errorf("%w: the %s has a control character (0x%02x) at byte %d", ErrInvalidName, what, key[i], i)
-		}
+	if why := textFault(key, KVKeyBytesMax); why != "" {
+		return fmt.Errorf("%w: the %s %s", ErrInvalidName, what, why)
 	}
 	return nil
 }

@@ -113,28 +113,11 @@ func (e *Engine) Pop(ctx context.Context, r PopRequest) ([]Popped, error) {
 		if !e.hotlist.park(s, w) {
 			continue // something came
 		}
-		more, err := e.parked(ctx, w, left)
+		more, err := e.await(ctx, w.wake, left)
 		e.hotlist.unpark(s, w, err == nil && more)
 		if err != nil || !more {
 			return nil, err
 		}
-	}
-}
-
-// parked waits for a wake-up. It reports false when there is nothing more to wait
-// for. The error is ctx's.
-func (e *Engine) parked(ctx context.Context, w *popWaiter, d time.Duration) (bool, error) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-w.wake:
-		return true, nil
-	case <-t.C:
-		return false, nil
-	case <-e.stopping:
-		return false, nil
-	case <-ctx.Done():
-		return false, fmt.Errorf("wait: %w", context.Cause(ctx))
 	}
 }
 

@@ -92,7 +92,7 @@ func (e *Engine) read(ctx context.Context, items []readState, r ReadRequest) err
 			defer registered.close()
 			continue
 		}
-		if more, err := e.await(ctx, registered, left); err != nil || !more {
+		if more, err := e.await(ctx, registered.wake, left); err != nil || !more {
 			return err
 		}
 	}
@@ -113,11 +113,11 @@ func (e *Engine) watch(items []readState) (*waiter, error) {
 
 // await waits for a wake-up. It reports false when there is nothing more to wait
 // for: the time is over, or the engine is closing. The error is ctx's.
-func (e *Engine) await(ctx context.Context, w *waiter, d time.Duration) (bool, error) {
+func (e *Engine) await(ctx context.Context, wake <-chan struct{}, d time.Duration) (bool, error) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-w.wake:
+	case <-wake:
 		return true, nil
 	case <-t.C:
 		return false, nil
