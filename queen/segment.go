@@ -132,11 +132,6 @@ type segmentHeader struct {
 	Marks    []batchMark
 }
 
-// appendSegmentHeader appends the header of a segment that one flush wrote: one run of ids.
-func appendSegmentHeader(dst []byte, base IDBase, marks []batchMark) []byte {
-	return segmentHeader{Runs: []idRun{{Base: base}}, Marks: marks}.AppendTo(dst)
-}
-
 // AppendTo appends the header as it is stored.
 func (h segmentHeader) AppendTo(dst []byte) []byte {
 	if len(h.Runs) == 0 || len(h.Runs) > 255 || len(h.IDHeader) > 1<<16-1 {
@@ -283,14 +278,9 @@ func (s *segment) find(offset int64) int {
 	return sort.Search(len(s.batches), func(i int) bool { return s.batches[i].last() >= offset })
 }
 
-// from returns the whole batches that hold or follow offset, n bytes in all, up
-// to maxBytes; with first the first one is returned even if it is larger.
-func (s *segment) from(offset int64, maxBytes int, first bool) (batches [][]byte, n int) {
-	batches, n, _ = s.appendFrom(nil, offset, maxBytes, first)
-	return batches, n
-}
-
-// appendFrom is from, appending to dst; all says that no batch was left out for its size.
+// appendFrom appends the whole batches that hold or follow offset to dst, n bytes in all, up
+// to maxBytes; with first the first one even if it is larger. all says that no batch was
+// left out for its size.
 func (s *segment) appendFrom(dst [][]byte, offset int64, maxBytes int, first bool) (batches [][]byte, n int, all bool) {
 	rest := s.batches[s.find(offset):]
 	for i := range rest {

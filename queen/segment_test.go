@@ -486,3 +486,15 @@ func FuzzSegment(f *testing.F) {
 		_, _, _ = s.maxTimestamp()
 	})
 }
+
+// appendSegmentHeader appends the header of a segment that one flush wrote: one run of ids.
+func appendSegmentHeader(dst []byte, base IDBase, marks []batchMark) []byte {
+	return segmentHeader{Runs: []idRun{{Base: base}}, Marks: marks}.AppendTo(dst)
+}
+
+// from is appendFrom of nothing: the whole batches that hold or follow offset, n bytes in all, up
+// to maxBytes; with first the first one is returned even if it is larger.
+func (s *segment) from(offset int64, maxBytes int, first bool) (batches [][]byte, n int) {
+	batches, n, _ = s.appendFrom(nil, offset, maxBytes, first)
+	return batches, n
+}

@@ -381,3 +381,47 @@ func BenchmarkTailAdd(b *testing.B) {
 		tl.add(p, 1, s)
 	}
 }
+
+// read returns whole batches that hold or follow offset, up to maxBytes; with
+// first the first one whatever its size. end is the next offset known. ok false
+// means that the ledger must be asked. At the end there is nothing but to wait.
+func (t *tail) read(partition int64, incarnation int32, offset int64, maxBytes int, first bool) (batches [][]byte, end int64, ok bool) {
+	sh := t.shard(partition)
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	run, end, ok := sh.from(partition, incarnation, offset)
+	n := 0
+	for _, node := range run {
+		more, size, all := node.segment.appendFrom(batches, offset, maxBytes-n, first && n == 0)
+		batches, n = more, n+size
+		if !all {
+			break
+		}
+	}
+	return batches, end, ok
+}
+
+// partitions lists those with something kept, in no order.
+func (t *tail) partitions(yield func(partition int64) bool) {
+	for i := range t.shards {
+		sh := &t.shards[i]
+		sh.mu.RLock()
+		ids := make([]int64, 0, len(sh.runs))
+		for id := range sh.runs {
+			ids = append(ids, id)
+		}
+		sh.mu.RUnlock()
+		for _, id := range ids {
+			if !yield(id) {
+				return
+			}
+		}
+	}
+}
+
+// size is the number of bytes kept.
+func (t *tail) size() int64 {
+	t.order.mu.Lock()
+	defer t.order.mu.Unlock()
+	return t.order.bytes
+}
