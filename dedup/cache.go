@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -141,21 +140,27 @@ type Question struct {
 	Next          int64
 }
 
-// Answer is what the push may say: within the window none of the hashes
-// occurs at or below Verified outside Suspects, which are in order and apart.
-// Verified −1 vouches for nothing and is always true.
+// Answer is what the push may say: within the window each of the hashes occurs
+// at or below Verified in those of Suspects only that Holding names, if any. Suspects
+// are in order and apart. Verified −1 vouches for nothing and is always true.
 type Answer struct {
 	Verified int64
 	Suspects []Span
 	Mode     Mode
-	held     []uint64 // keys that occur in Suspects, in order
+	held     holders
 }
 
 // Suspected reports whether the hash, one of those asked about, is why there
 // are Suspects: it probably occurs in them.
-func (a Answer) Suspected(h Hash) bool {
-	_, ok := slices.BinarySearch(a.held, h.key())
-	return ok && !h.IsMinted()
+func (a Answer) Suspected(h Hash) bool { return len(a.Holding(h)) > 0 }
+
+// Holding returns the indexes of the Suspects that may hold the hash, one of those
+// asked about. The slice is the answer's: only to read.
+func (a Answer) Holding(h Hash) []int32 {
+	if h.IsMinted() {
+		return nil
+	}
+	return a.held.of(h.key())
 }
 
 // Commit tells of an append that was stored: its offsets, its creation time by
@@ -304,7 +309,7 @@ func (c *Cache) ask(q Question) Answer {
 		}
 		// Reading so much through many spans costs SQL more than reading all of it once.
 		if len(a.Suspects) > 1 && wide > e.mem.width()/c.cfg.SuspectsShare {
-			a.Verified, a.Suspects, a.held = -1, nil, nil
+			a.Verified, a.Suspects, a.held = -1, nil, holders{}
 		}
 	}
 	if e.seen > e.mem.verified {

@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -221,11 +222,27 @@ type hit struct {
 	Span
 }
 
+// holders are keys with the spans that may hold them, by key.
+type holders struct {
+	keys []uint64
+	at   []int32 // indexes of spans, as long
+}
+
+// of returns the spans that may hold a key.
+func (h holders) of(key uint64) []int32 {
+	from, _ := slices.BinarySearch(h.keys, key)
+	to := from
+	for to < len(h.keys) && h.keys[to] == key {
+		to++
+	}
+	return h.at[from:to]
+}
+
 // find returns the spans that may hold one of the keys, apart and in order, and
-// the keys they may hold, in order. keys are the caller's to lose: they are sorted.
-func (m *memory) find(keys []uint64) (spans []Span, held []uint64) {
+// which of them may hold which. keys are the caller's to lose: they are sorted.
+func (m *memory) find(keys []uint64) (spans []Span, held holders) {
 	if len(keys) == 0 || m.ids == 0 {
-		return nil, nil
+		return nil, holders{}
 	}
 	slices.Sort(keys)
 	var hits []hit
@@ -237,14 +254,26 @@ func (m *memory) find(keys []uint64) (spans []Span, held []uint64) {
 	}
 	hits = m.hot.find(keys, hits)
 	if len(hits) == 0 {
-		return nil, nil
+		return nil, holders{}
 	}
-	spans, held = make([]Span, len(hits)), make([]uint64, len(hits))
+	spans = make([]Span, len(hits))
 	for i, h := range hits {
-		spans[i], held[i] = h.Span, h.key
+		spans[i] = h.Span
 	}
-	slices.Sort(held)
-	return mergeSpans(spans), slices.Compact(held)
+	spans = mergeSpans(spans)
+	slices.SortFunc(hits, func(a, b hit) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.From, b.From)) })
+	held = holders{make([]uint64, 0, len(hits)), make([]int32, 0, len(hits))}
+	for i, h := range hits {
+		at, starts := slices.BinarySearchFunc(spans, h.From, func(s Span, from int64) int { return cmp.Compare(s.From, from) })
+		if !starts {
+			at--
+		}
+		if i > 0 && h.key == hits[i-1].key && held.at[len(held.at)-1] == int32(at) {
+			continue
+		}
+		held.keys, held.at = append(held.keys, h.key), append(held.at, int32(at))
+	}
+	return spans, held
 }
 
 // mergeSpans sorts spans and joins those that overlap or touch.

@@ -315,7 +315,7 @@ func spansOf(m *memory, keys []uint64) []Span {
 	spans, held := m.find(keys)
 	for _, k := range keys {
 		alone, itself := m.find([]uint64{k})
-		if _, ok := slices.BinarySearch(held, k); ok != (len(alone) > 0) || ok != (len(itself) > 0) {
+		if ok := len(held.of(k)) > 0; ok != (len(alone) > 0) || ok != (len(itself.of(k)) > 0) {
 			panic("a key is held, and found nowhere, or the reverse")
 		}
 	}

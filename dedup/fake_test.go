@@ -65,7 +65,7 @@ func (l *ledger) next(p int64) int64 {
 }
 
 // missed returns an offset in the window, at or below verified and outside the
-// spans, that holds one of the hashes; −1 if there is none.
+// spans named for it, that holds one of the hashes; −1 if there is none.
 func (l *ledger) missed(p int64, window int32, hashes []Hash, a Answer) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +83,7 @@ func (l *ledger) missed(p int64, window int32, hashes []Hash, a Answer) int64 {
 			if off > a.Verified || h.IsMinted() || !asked[h] {
 				continue
 			}
-			if !slices.ContainsFunc(a.Suspects, func(s Span) bool { return s.From <= off && off <= s.To }) {
+			if !slices.ContainsFunc(a.Holding(h), func(at int32) bool { return a.Suspects[at].From <= off && off <= a.Suspects[at].To }) {
 				return off
 			}
 		}

@@ -445,9 +445,7 @@ func (w *writer) prepare(ctx context.Context, f *flight) bool {
 	f.call.Partition, f.call.Known, f.call.Epoch = f.p.id, m.next, m.epoch
 	f.call.IDHi, f.call.IDLo = f.base.Hi, f.base.Lo
 	f.call.Window, f.call.Verified = int32(window), vouched.Verified
-	for _, s := range vouched.Suspects {
-		f.call.Suspects = append(f.call.Suspects, store.Span{From: s.From, To: s.To})
-	}
+	f.suspect(vouched)
 	if kafka {
 		f.call.Source = options.DedupSource
 	}
@@ -485,6 +483,28 @@ func (f *flight) suspected(a dedup.Answer) (n int) {
 		}
 	}
 	return n
+}
+
+// suspect says in which spans which of the segment's ids may lie.
+func (f *flight) suspect(a dedup.Answer) {
+	if len(a.Suspects) == 0 {
+		return
+	}
+	f.call.Suspects = make([]store.Suspect, len(a.Suspects))
+	for i, s := range a.Suspects {
+		f.call.Suspects[i].From, f.call.Suspects[i].To = s.From, s.To
+	}
+	for i := range len(f.call.Hashes) + len(f.call.Withheld) {
+		var h dedup.Hash
+		if i < len(f.call.Hashes) {
+			h = f.call.Hashes[i]
+		} else {
+			h = f.call.Withheld[i-len(f.call.Hashes)]
+		}
+		for _, at := range a.Holding(h) {
+			f.call.Suspects[at].IDs = append(f.call.Suspects[at].IDs, int32(i))
+		}
+	}
 }
 
 // learned tells the cache which ids the segment now in the log has.

@@ -27,8 +27,8 @@ type Segment struct {
 	// Source is the source of record ids assumed; empty where no record was read
 	// for its id.
 	Source string
-	// Verified says that none of Hashes and UIDs occurs at or below this offset,
-	// Suspects apart; −1 says nothing.
+	// Verified says that none of Hashes, Withheld and UIDs occurs at or below this
+	// offset but where Suspects say that it may; −1 says nothing.
 	Verified int64
 	Header   []byte // its last 32 bytes per batch describe the batches
 	Data     []byte // record batches, one after another, each as it is stored
@@ -40,7 +40,7 @@ type Segment struct {
 	// milliseconds, where less than the window; 0 for the window.
 	TTLs     []int64
 	UIDs     []UID
-	Suspects []Span
+	Suspects []Suspect
 	// Withheld are ids of messages that are not sent because they seem to be
 	// stored: the segment is written only if every one of them is.
 	Withheld [][16]byte
@@ -79,8 +79,12 @@ type UID struct {
 	Hi, Lo int64
 }
 
-// Span is a range of offsets, both ends included.
-type Span struct{ From, To int64 }
+// Suspect is a range of offsets, both ends included, and the ids that may occur in
+// it: their places in Hashes, those in Withheld counted on, from 0.
+type Suspect struct {
+	From, To int64
+	IDs      []int32
+}
 
 // SegmentStatus says what Append did with a Segment.
 type SegmentStatus int16
@@ -179,12 +183,15 @@ func dataOf(segs []Segment) [][]byte {
 // data, in its place.
 func appendArgs(segs []Segment, epoch int32, wait bool, data any) []any {
 	n := len(segs)
-	var nparts, nhash, nuid, nspan, nttl, nheld int
+	var nparts, nhash, nuid, nspan, nsuspect, nttl, nheld int
 	for i := range segs {
 		nparts += len(segs[i].Parts)
 		nhash += len(segs[i].Hashes)
 		nuid += len(segs[i].UIDs)
 		nspan += len(segs[i].Suspects)
+		for _, sp := range segs[i].Suspects {
+			nsuspect += len(sp.IDs)
+		}
 		nheld += len(segs[i].Withheld)
 		if len(segs[i].TTLs) > 0 {
 			nttl = 1
@@ -203,6 +210,7 @@ func appendArgs(segs []Segment, epoch int32, wait bool, data any) []any {
 		parts     = make([]int32, 0, n)
 		hashed    = make([]int32, 0, n)
 		withheld  = make([]int32, 0, n)
+		repeats   = make([]bool, 0, n)
 
 		hashes  = make(uuidArray, 0, nhash)
 		bytes   = make([]int32, 0, nparts)
@@ -227,6 +235,8 @@ func appendArgs(segs []Segment, epoch int32, wait bool, data any) []any {
 		spanSeg  = make([]int32, 0, nspan)
 		spanFrom = make([]int64, 0, nspan)
 		spanTo   = make([]int64, 0, nspan)
+		spanHits = make([]int32, 0, nspan)
+		spanIDs  = make([]int32, 0, nsuspect)
 	)
 	for i := range segs {
 		s := &segs[i]
@@ -249,6 +259,7 @@ func appendArgs(segs []Segment, epoch int32, wait bool, data any) []any {
 		hashes = append(hashes, s.Hashes...)
 		withheld = append(withheld, int32(len(s.Withheld)))
 		held = append(held, s.Withheld...)
+		repeats = append(repeats, s.mayRepeat())
 		if nttl > 0 {
 			ttls = append(ttls, s.TTLs...)
 			ttls = append(ttls, make([]int64, len(s.Hashes)-len(s.TTLs))...)
@@ -285,12 +296,16 @@ func appendArgs(segs []Segment, epoch int32, wait bool, data any) []any {
 			spanSeg = append(spanSeg, int32(i+1))
 			spanFrom = append(spanFrom, sp.From)
 			spanTo = append(spanTo, sp.To)
+			for _, i := range sp.IDs {
+				spanIDs = append(spanIDs, i+1)
+			}
+			spanHits = append(spanHits, int32(len(spanIDs)))
 		}
 	}
 	return []any{
 		epoch, wait, partition, known, idHi, idLo, window, source, verified, header, data, parts, hashed, withheld,
-		hashes, ttls, held, bytes, size, batches, span, records, maxTS, pid, pepoch, seq, seqs, answer,
-		uidSeg, uidIndex, uidHi, uidLo, spanSeg, spanFrom, spanTo,
+		repeats, hashes, ttls, held, bytes, size, batches, span, records, maxTS, pid, pepoch, seq, seqs, answer,
+		uidSeg, uidIndex, uidHi, uidLo, spanSeg, spanFrom, spanTo, spanHits, spanIDs,
 	}
 }
 

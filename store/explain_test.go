@@ -186,7 +186,7 @@ func explainedAppend(partition, next int64) []store.Segment {
 		Header: make([]byte, 64), Data: []byte("12345678"), Parts: []store.Part{part, producer},
 		Hashes:   [][16]byte{{1}, {2}, {3}, {4}},
 		UIDs:     []store.UID{{Index: 0, Hi: 1, Lo: 1}},
-		Suspects: []store.Span{{From: 1, To: 2}},
+		Suspects: []store.Suspect{{From: 1, To: 2, IDs: []int32{0}}},
 	}}
 }
 

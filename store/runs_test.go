@@ -67,7 +67,7 @@ func TestRunsChangeNoVerdict(t *testing.T) {
 				s := l.segment(0, 3600, 100000, id)
 				s.Verified = verified
 				if verified > 0 {
-					s.Suspects = []store.Span{{From: 60, To: 90}}
+					s.Suspects = []store.Suspect{{From: 60, To: 90, IDs: []int32{0, 1}}}
 				}
 				r := l.appendUndone(s)
 				switch r.Status {

@@ -39,6 +39,7 @@ CREATE FUNCTION append_1(
     p_parts        integer[],  -- number of parts
     p_hashed       integer[],  -- number of hashes: 0, or one per offset
     p_withheld     integer[],  -- number of ids whose messages are not sent, because they seem to be stored
+    p_repeats      boolean[],  -- an id may occur twice among the hashes and the withheld of the segment
     -- Flattened over the segments, in their order:
     p_hashes       uuid[],
     p_ttls         bigint[],   -- one per hash, 0 for none; or empty
@@ -59,10 +60,14 @@ CREATE FUNCTION append_1(
     p_uid_index    integer[],
     p_uid_hi       bigint[],
     p_uid_lo       bigint[],
-    -- Suspect spans below p_verified: segment (from 1), first and last offset:
+    -- Suspect spans below p_verified: segment (from 1), first and last offset, and how
+    -- many of p_span_ids are those of it and the spans before; each names an id that the
+    -- span may hold: its place among the hashes of the segment (from 1), the withheld after them.
     p_span_segment integer[],
     p_span_from    bigint[],
-    p_span_to      bigint[]
+    p_span_to      bigint[],
+    p_span_hits    integer[],
+    p_span_ids     integer[]
 ) RETURNS TABLE (
     segment        integer,    -- from 1
     status         smallint,
@@ -110,6 +115,8 @@ DECLARE
     v_at      bigint;         -- the offset the next kept part would get
     v_from    bigint;
     v_probe   boolean;
+    v_spans   boolean;
+    v_since   timestamptz;
     -- The running producer states of this segment.
     v_pids    bigint[];
     v_states  producers[];
@@ -308,27 +315,64 @@ BEGIN
                 -- 4 The probe: the one authority on what is stored.
                 v_ids := v_hashes || p_withheld_hashes[v_held + 1 : v_held + p_withheld[s]];
                 v_from := GREATEST(p_verified[s], v_txns_start - 1, next_offset - v_max_ids - 1);
-                -- Vouched for up to the end, with nothing suspect: only ids repeated
-                -- inside the segment are left to find, and a count finds them. And a few
-                -- ids in a short span, as in partitions with little in them: they are mostly
+                v_spans := s = ANY (p_span_segment);
+                -- Vouched for up to the end, nothing but the spans is left to look into. And a
+                -- few ids in a short stretch, as in partitions with little in them, are mostly
                 -- new, which one look at its rows says for less than the probe takes to begin.
-                v_probe := s = ANY (p_span_segment) OR s = ANY (p_uid_segment)
-                    OR (SELECT count(*) <> count(DISTINCT h) FROM unnest(v_ids) h WHERE h <> c_nil);
+                v_probe := p_repeats[s] OR s = ANY (p_uid_segment);
                 IF NOT v_probe AND next_offset - 1 > v_from THEN
                     v_probe := (next_offset - 1 - v_from) * cardinality(v_ids) > c_short
                         OR COALESCE((SELECT true FROM log_txns t
                                       WHERE t.partition_id = v_pid AND t.end_offset > v_from AND t.hashes && v_ids
                                       ORDER BY t.end_offset LIMIT 1), false);
                 END IF;
-                IF v_probe THEN
+                IF v_spans OR v_probe THEN
+                    v_since := v_now - make_interval(secs => window_seconds);
                     SELECT array_agg(d.i ORDER BY d.i), array_agg(d.off ORDER BY d.i),
                            array_agg(CASE WHEN d.off >= log_start THEN d.hi ELSE 0 END ORDER BY d.i),
                            array_agg(CASE WHEN d.off >= log_start THEN d.lo ELSE 0 END ORDER BY d.i)
                       INTO dup_index, dup_offset, dup_hi, dup_lo
-                      FROM probe_1(v_pid, v_from, next_offset, v_now, window_seconds,
-                                   GREATEST(v_txns_start, next_offset - v_max_ids), v_ids,
-                                   s, p_uid_segment, p_uid_index, p_uid_hi, p_uid_lo,
-                                   p_span_segment, p_span_from, p_span_to) d;
+                      FROM (
+                            SELECT DISTINCT ON (f.i) f.i, f.off, f.hi, f.lo
+                              FROM (
+                                    -- Each span's own ids, in what it touches of its rows.
+                                    SELECT h.i, t.base_offset + q.k - 1 AS off, t.id_hi AS hi, t.id_lo + q.k - 1 AS lo
+                                      FROM unnest(p_span_segment, p_span_from, p_span_to, p_span_hits) WITH ORDINALITY u(seg, a, b, z, n)
+                                     CROSS JOIN LATERAL (
+                                            SELECT x.base_offset + x.skip AS base_offset, x.id_hi, x.id_lo + x.skip AS id_lo,
+                                                   x.hashes[x.skip + 1 : u.b - x.base_offset + 1] AS hashes,
+                                                   x.ttls[x.skip + 1 : u.b - x.base_offset + 1] AS ttls, x.created_at
+                                              FROM (
+                                                    -- Rows follow one another, so a span ends in the first row at or above its
+                                                    -- end. Without this bound on the key the scan of each span goes on to v_from.
+                                                    SELECT y.*, GREATEST(u.a - y.base_offset, 0)::integer AS skip FROM log_txns y
+                                                     WHERE y.partition_id = v_pid AND y.end_offset >= u.a AND y.end_offset <= v_from
+                                                       AND y.end_offset <= COALESCE((
+                                                               SELECT z.end_offset FROM log_txns z
+                                                                WHERE z.partition_id = v_pid AND z.end_offset >= u.b
+                                                                ORDER BY z.end_offset LIMIT 1), v_from)
+                                                       AND y.created_at >= v_since
+                                                   ) x
+                                            OFFSET 0  -- so that the rows are cut once, not for each id
+                                           ) t
+                                     CROSS JOIN LATERAL unnest(p_span_ids[COALESCE(p_span_hits[u.n - 1], 0) + 1 : u.z]) h(i)
+                                     CROSS JOIN LATERAL (
+                                            SELECT CASE WHEN t.ttls IS NULL THEN array_position(t.hashes, v_ids[h.i])
+                                                   ELSE (SELECT min(a.k) FROM unnest(array_positions(t.hashes, v_ids[h.i])) a(k)
+                                                          WHERE t.ttls[a.k] = 0 OR t.created_at > v_now - t.ttls[a.k] * interval '1 millisecond')
+                                                   END AS k
+                                            OFFSET 0  -- and each looked for once
+                                           ) q
+                                     WHERE v_spans AND u.seg = s AND v_ids[h.i] <> c_nil AND q.k IS NOT NULL
+                                    UNION ALL
+                                    SELECT x.i, x.off, x.hi, x.lo
+                                      FROM probe_1(v_pid, v_from, next_offset, v_now, v_since, v_ids,
+                                                   s, p_uid_segment, p_uid_index, p_uid_hi, p_uid_lo) x
+                                     WHERE v_probe
+                                   ) f
+                             WHERE f.off >= v_txns_start AND f.off >= next_offset - v_max_ids
+                             ORDER BY f.i, f.off
+                           ) d;
                 END IF;
                 IF dup_index IS NOT NULL THEN
                     dup_compacted := EXISTS (SELECT FROM log_compactions c WHERE c.partition_id = v_pid);

@@ -1,13 +1,12 @@
 -- probe_1 finds which ids of a segment are already stored in its partition.
 --
--- Promise: one row per id found, with the lowest live occurrence: i is the
--- offset within the segment (from 1), off the original's offset, hi and lo its
--- message id. Live is what has at least offset p_lowest and is younger, at p_now,
--- than the window and its own time to live. Hashes are looked for in what the
--- sidecar holds above p_from and in the named spans below; ids that look like
--- minted ones in all of the window; and an id repeated inside the segment
--- is reported at its later places, with the offset its first place would get
--- (p_next + place − 1) and no message id.
+-- Promise: one row per occurrence found: i is the offset within the segment (from 1),
+-- off the original's offset, hi and lo its message id. Found is what was created
+-- at or after p_since and is younger, at p_now, than its own time to live. Hashes
+-- are looked for in what the sidecar holds above p_from; ids that look like minted
+-- ones in all of the window; and an id repeated inside the segment is reported at
+-- its later places, with the offset its first place would get (p_next + place − 1)
+-- and no message id.
 --
 -- Locks: none; the caller holds the partition's row. Indexes: log_runs_pkey, log_txns_ids.
 CREATE FUNCTION probe_1(
@@ -15,17 +14,13 @@ CREATE FUNCTION probe_1(
     p_from         bigint,
     p_next         bigint,
     p_now          timestamptz,
-    p_window       integer,
-    p_lowest       bigint,
+    p_since        timestamptz,
     p_hashes       uuid[],
     p_segment      integer,
     p_uid_segment  integer[],
     p_uid_index    integer[],
     p_uid_hi       bigint[],
-    p_uid_lo       bigint[],
-    p_span_segment integer[],
-    p_span_from    bigint[],
-    p_span_to      bigint[]
+    p_uid_lo       bigint[]
 ) RETURNS TABLE (i integer, off bigint, hi bigint, lo bigint)
 LANGUAGE plpgsql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT
@@ -33,7 +28,6 @@ AS $$
 #variable_conflict use_column
 DECLARE
     c_nil CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
-    v_since CONSTANT timestamptz := p_now - make_interval(secs => p_window);
     v_from bigint := p_from;
     v_runs record;
 BEGIN
@@ -43,29 +37,22 @@ BEGIN
       INTO v_runs;
     PERFORM FROM log_runs r WHERE r.partition_id = p_partition AND r.last_offset > p_from LIMIT 1;
     IF FOUND THEN
-        SELECT * INTO v_runs FROM runs_probe_1(p_partition, p_from, p_now, v_since, p_hashes);
+        SELECT * INTO v_runs FROM runs_probe_1(p_partition, p_from, p_now, p_since, p_hashes);
         v_from := GREATEST(v_from, v_runs.covered);
     END IF;
     RETURN QUERY
-    SELECT DISTINCT ON (f.i) f.i, f.off, f.hi, f.lo
-      FROM (
-            SELECT h.i, h.off, h.hi, h.lo
-              FROM rows_probe_1(p_partition, p_from, v_from, p_next, p_now, v_since, p_hashes, p_segment,
-                                p_span_segment, p_span_from, p_span_to) h
-            UNION ALL
-            SELECT u.* FROM unnest(v_runs.idx, v_runs.off, v_runs.hi, v_runs.lo) u
-            UNION ALL
-            -- A minted id given back as a client's: its row's range says it, if
-            -- that place was indeed minted.
-            SELECT u.i, t.base_offset + (u.lo - t.id_lo), u.hi, u.lo
-              FROM unnest(p_uid_segment, p_uid_index, p_uid_hi, p_uid_lo) u(seg, i, hi, lo)
-              JOIN log_txns t ON t.partition_id = p_partition AND t.id_hi = u.hi
-             WHERE u.seg = p_segment AND p_hashes[u.i] <> c_nil
-               AND u.lo BETWEEN t.id_lo AND t.id_lo + (t.end_offset - t.base_offset)
-               AND t.created_at >= v_since
-               AND (cardinality(t.hashes) = 0 OR t.hashes[(u.lo - t.id_lo + 1)::integer] = c_nil)
-           ) f
-     WHERE f.off >= p_lowest
-     ORDER BY f.i, f.off;
+    SELECT h.i, h.off, h.hi, h.lo FROM rows_probe_1(p_partition, v_from, p_next, p_now, p_since, p_hashes) h
+    UNION ALL
+    SELECT u.* FROM unnest(v_runs.idx, v_runs.off, v_runs.hi, v_runs.lo) u
+    UNION ALL
+    -- A minted id given back as a client's: its row's range says it, if
+    -- that place was indeed minted.
+    SELECT u.i, t.base_offset + (u.lo - t.id_lo), u.hi, u.lo
+      FROM unnest(p_uid_segment, p_uid_index, p_uid_hi, p_uid_lo) u(seg, i, hi, lo)
+      JOIN log_txns t ON t.partition_id = p_partition AND t.id_hi = u.hi
+     WHERE u.seg = p_segment AND p_hashes[u.i] <> c_nil
+       AND u.lo BETWEEN t.id_lo AND t.id_lo + (t.end_offset - t.base_offset)
+       AND t.created_at >= p_since
+       AND (cardinality(t.hashes) = 0 OR t.hashes[(u.lo - t.id_lo + 1)::integer] = c_nil);
 END
 $$;

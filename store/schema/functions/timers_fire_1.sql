@@ -74,7 +74,7 @@ BEGIN
                      p_epoch => p_epoch, p_wait => true, p_partition => p_partition[s:s], p_known => p_known[s:s],
                      p_id_hi => p_hi[s:s], p_id_lo => p_lo[s:s], p_window => p_window[s:s], p_source => '{""}',
                      p_verified => p_verified[s:s], p_header => p_header[s:s], p_data => p_data[s],
-                     p_parts => '{1}', p_hashed => '{1}', p_withheld => '{0}', p_hashes => p_hash[s:s], p_ttls => '{}',
+                     p_parts => '{1}', p_hashed => '{1}', p_withheld => '{0}', p_repeats => '{f}', p_hashes => p_hash[s:s], p_ttls => '{}',
                      p_withheld_hashes => '{}', p_part_bytes => p_bytes[s:s], p_part_size => p_size[s:s], p_part_batches => '{1}',
                      p_part_span => '{1}', p_part_records => '{1}', p_part_max_ts => p_max_ts[s:s], p_part_pid => '{-1}',
                      p_part_epoch => '{0}', p_part_seq => '{0}', p_part_seqs => '{1}', p_part_answer => '{-1}',
@@ -84,7 +84,10 @@ BEGIN
                      p_uid_lo => CASE WHEN p_uid_hi[s] IS NULL THEN '{}' ELSE p_uid_lo[s:s] END,
                      p_span_segment => ARRAY(SELECT 1 FROM unnest(p_span_segment) u WHERE u = s),
                      p_span_from => ARRAY(SELECT f FROM unnest(p_span_segment, p_span_from) u(g, f) WHERE u.g = s),
-                     p_span_to => ARRAY(SELECT f FROM unnest(p_span_segment, p_span_to) u(g, f) WHERE u.g = s)) a;
+                     p_span_to => ARRAY(SELECT f FROM unnest(p_span_segment, p_span_to) u(g, f) WHERE u.g = s),
+                     -- Each segment has one id, which is what each of its spans may hold.
+                     p_span_hits => ARRAY(SELECT (row_number() OVER ())::integer FROM unnest(p_span_segment) u WHERE u = s),
+                     p_span_ids => ARRAY(SELECT 1 FROM unnest(p_span_segment) u WHERE u = s)) a;
             IF status IN (0, 1, 2) THEN
                 DELETE FROM timers y WHERE y.queue = p_queue[s] AND y.timer_key = p_key[s];
             END IF;

@@ -42,6 +42,7 @@ CREATE FUNCTION transaction_1(
     p_parts           integer[],
     p_hashed          integer[],
     p_withheld        integer[],
+    p_repeats         boolean[],
     p_hashes          uuid[],
     p_ttls            bigint[],
     p_withheld_hashes uuid[],
@@ -62,7 +63,9 @@ CREATE FUNCTION transaction_1(
     p_uid_lo          bigint[],
     p_span_segment    integer[],
     p_span_from       bigint[],
-    p_span_to         bigint[]
+    p_span_to         bigint[],
+    p_span_hits       integer[],
+    p_span_ids        integer[]
 ) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT
@@ -120,13 +123,14 @@ BEGIN
                 p_epoch => p_epoch, p_wait => true, p_partition => v_part,
                 p_known => p_known, p_id_hi => p_id_hi, p_id_lo => p_id_lo, p_window => p_window, p_source => p_source,
                 p_verified => p_verified, p_header => p_header, p_data => p_data, p_parts => p_parts,
-                p_hashed => p_hashed, p_withheld => p_withheld, p_hashes => p_hashes, p_ttls => p_ttls,
+                p_hashed => p_hashed, p_withheld => p_withheld, p_repeats => p_repeats, p_hashes => p_hashes, p_ttls => p_ttls,
                 p_withheld_hashes => p_withheld_hashes, p_part_bytes => p_part_bytes, p_part_size => p_part_size, p_part_batches => p_part_batches,
                 p_part_span => p_part_span, p_part_records => p_part_records, p_part_max_ts => p_part_max_ts,
                 p_part_pid => p_part_pid, p_part_epoch => p_part_epoch, p_part_seq => p_part_seq,
                 p_part_seqs => p_part_seqs, p_part_answer => p_part_answer, p_uid_segment => p_uid_segment,
                 p_uid_index => p_uid_index, p_uid_hi => p_uid_hi, p_uid_lo => p_uid_lo,
-                p_span_segment => p_span_segment, p_span_from => p_span_from, p_span_to => p_span_to) x
+                p_span_segment => p_span_segment, p_span_from => p_span_from, p_span_to => p_span_to,
+                p_span_hits => p_span_hits, p_span_ids => p_span_ids) x
             LOOP
                 IF a.status IN (0, 1) THEN
                     v_segments := v_segments || jsonb_build_object('partition', v_part[a.segment], 'base', a.base_offset,
