@@ -48,7 +48,7 @@
 //	catalog.go     queues and partitions by name; partition.go: what is remembered of one
 //	append.go push.go writer.go flight.go settle.go budget.go runs.go   writing
 //	batch.go record.go native.go compression.go recompression.go record_rules.go  record batches
-//	segment.go packing.go id.go producer.go      the stored format, message ids, the sequence rule
+//	segment.go packing.go id.go                  the stored format, message ids
 //	reader.go read.go tail.go spill.go waiters.go watch.go  reading
 //	offsets.go     offsets by time and epoch, committed positions
 //	changes.go     which partitions were written to

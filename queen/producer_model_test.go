@@ -10,8 +10,8 @@ import (
 const producerBatchesMax = 5
 
 // producerState is what one partition knows about one producer id. The zero
-// value knows nothing. It is the rule itself, pure: the SQL that decides is
-// tested against it.
+// value knows nothing. It is the rule itself, pure: the SQL that decides, append_1,
+// is tested against it.
 type producerState struct {
 	Known   bool
 	Epoch   int16
