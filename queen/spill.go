@@ -36,6 +36,7 @@ type spill struct {
 	log      *slog.Logger
 	queue    chan spilling
 	queued   atomic.Int64 // bytes in queue
+	buf      []byte       // run's, to gather what is written together
 	// forgets counts what was forgotten: what was evicted before is not added after.
 	forgets atomic.Int64
 
@@ -132,7 +133,10 @@ const spillPause = 30 * time.Second
 // write appends a segment to the newest file. run alone calls it.
 func (s *spill) write(one spilling) error {
 	seg := one.segment
-	header := seg.header().AppendTo(nil)
+	if s.buf == nil {
+		s.buf = make([]byte, 0, 5*spillWriteMin)
+	}
+	header := seg.header().AppendTo(s.buf) // and small batches behind it
 	n := int64(len(header) + len(seg.data))
 	file, err := s.room(n)
 	if err != nil {

@@ -3,11 +3,13 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // thePlaceOfData is the argument of queryWithData that stands for the data.
@@ -27,16 +29,65 @@ func queryWithData(ctx context.Context, conn *pgx.Conn, name, sql string, args [
 	if err != nil {
 		return nil, err
 	}
-	var q pgx.ExtendedQueryBuilder
-	if err := q.Build(conn.TypeMap(), sd, args); err != nil {
+	q := params.Get().(*paramBuffer)
+	defer q.release()
+	if err := q.encode(conn.TypeMap(), sd, args); err != nil {
 		return nil, err
 	}
 	joined := join(data)
 	defer joined.release()
-	q.ParamValues[at], q.ParamFormats[at] = joined.b, pgx.BinaryFormatCode
-	// It has been copied into the message, or sent, when this returns.
-	rr := conn.PgConn().ExecStatement(ctx, sd, q.ParamValues, q.ParamFormats, q.ResultFormats)
+	q.values[at], q.formats[at] = joined.b, pgx.BinaryFormatCode
+	// All has been copied into the message, or sent, when this returns.
+	rr := conn.PgConn().ExecStatement(ctx, sd, q.values, q.formats, q.results)
 	return pgx.RowsFromResultReader(conn.TypeMap(), rr), nil
+}
+
+// paramBuffer is the memory in which parameters are encoded, and used again: three
+// dozen small values with each call.
+type paramBuffer struct {
+	values           [][]byte
+	bytes            []byte // values are parts of it, but for the data
+	formats, results []int16
+}
+
+// paramBytesMax is the largest buffer kept for another call.
+const paramBytesMax = 1 << 20
+
+var params = sync.Pool{New: func() any {
+	return &paramBuffer{
+		bytes: make([]byte, 0, 4<<10), // not nil, which would make an empty value NULL
+	}
+}}
+
+// encode fills the buffer with args; nil ones are NULL.
+func (p *paramBuffer) encode(m *pgtype.Map, sd *pgconn.StatementDescription, args []any) error {
+	if len(args) != len(sd.ParamOIDs) {
+		return fmt.Errorf("BUG: %d arguments for %d parameters", len(args), len(sd.ParamOIDs))
+	}
+	p.values, p.formats, p.results, p.bytes = p.values[:0], p.formats[:0], p.results[:0], p.bytes[:0]
+	for i, oid := range sd.ParamOIDs {
+		format, from := m.FormatCodeForOID(oid), len(p.bytes)
+		b, err := m.Encode(oid, format, args[i], p.bytes)
+		if err != nil {
+			return fmt.Errorf("parameter %d: %w", i+1, err)
+		}
+		value := []byte(nil)
+		if b != nil { // else NULL
+			value, p.bytes = b[from:len(b):len(b)], b
+		}
+		p.values, p.formats = append(p.values, value), append(p.formats, format)
+	}
+	for i := range sd.Fields {
+		p.results = append(p.results, m.FormatCodeForOID(sd.Fields[i].DataTypeOID))
+	}
+	return nil
+}
+
+func (p *paramBuffer) release() {
+	clear(p.values) // the data is somebody else's
+	if cap(p.bytes) <= paramBytesMax {
+		params.Put(p)
+	}
 }
 
 // prepareAnew forgets a statement after an error of its execution that may say

@@ -1,11 +1,17 @@
 package httpapi
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -65,6 +71,53 @@ func BenchmarkPush(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkPushOverTCP is the whole door, connection and all, with an engine that
+// costs nothing; the client's part is small.
+func BenchmarkPushOverTCP(b *testing.B) {
+	const items = 100
+	s, f := newTestServer(Config{})
+	s.engine = &instant{fake: f}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	go func() { _ = s.Serve(l) }()
+	defer func() { _ = s.Shutdown(context.WithoutCancel(b.Context())) }()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	body := pushBody(items, 256)
+	request := fmt.Appendf(nil, "POST /api/v1/push HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	in := bufio.NewReaderSize(c, 64<<10)
+	began := processTime(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Write(request); err != nil {
+			b.Fatal(err)
+		}
+		w, err := http.ReadResponse(in, nil)
+		if err != nil || w.StatusCode != 201 {
+			b.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, w.Body); err != nil {
+			b.Fatal(err)
+		}
+		_ = w.Body.Close()
+	}
+	b.ReportMetric(float64((processTime(b)-began).Nanoseconds())/float64(b.N)/items, "cpu-ns/item")
+}
+
+// processTime is the processor time this process has taken.
+func processTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func BenchmarkPop(b *testing.B) {

@@ -13,6 +13,7 @@
 //	server.go     Server, Config (every bound), Serve, Shutdown
 //	routes.go     the table: method, path, body limit, handler; 404 and 405
 //	exchange.go   one request and its answer: id, panic, cross-origin check, log, metrics
+//	connection.go connections, bounded; answers in one piece
 //	malformed.go  what net/http refuses itself, in the form of all other answers
 //	body.go       bodies under a limit, a time and a shared budget
 //	scratch.go    the memory of pushes, used again

@@ -193,7 +193,7 @@ func (x *exchange) write(a answer) {
 	}
 	x.w.WriteHeader(a.status)
 	if a.status != http.StatusNoContent && x.req.Method != http.MethodHead {
-		_, err := x.w.Write(a.body) // a client that has gone needs no answer
+		err := x.writeJoined(a.body) // a client that has gone needs no answer
 		if a.undelivered == nil {
 			return
 		}

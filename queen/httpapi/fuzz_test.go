@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -25,7 +26,7 @@ func FuzzPushJSON(f *testing.F) {
 		`{"items":[{"queue":"q","payload":{"a":[1,2.5e-3,null,true,"\ud83d\ude00"]},"transactionId":"t","key":"k","headers":{"a":null}}]}`,
 		`{"items":[{"queue":"q","dataBase64":"/w==","headers":[{"key":"a","valueBase64":"/w=="}]},1,{"queue":""}]}`,
 		`{"items":[{"queue":"q","tombstone":true,"transactionId":"\ud800"}]}`,
-		`[[[[`, `{"a":{"a":{}}}`, `-0.0e+1`, `"\u0000\uDFFF"`, " \t\r\n1 ", `{"items":[]}`,
+		`[[[[`, `{"a":{"a":{}}}`, `{"a":"b","long":"plain text that is read at once, é"}`, "{\"a\":\"b\nc\"}", `["no end`, `-0.0e+1`, `"\u0000\uDFFF"`, " \t\r\n1 ", `{"items":[]}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -33,6 +34,16 @@ func FuzzPushJSON(f *testing.F) {
 		want := json.Valid(body) && utf8.Valid(body)
 		if got := isJSON(body, 10_000); got != want {
 			t.Fatalf("read as JSON: %v, by the standard library: %v", got, want)
+		}
+		if r, err := newReader(body, 10_000); err == nil {
+			// What is known of the whole body changes nothing but the time it takes.
+			slow := *r
+			slow.plain = false
+			got, err := r.raw()
+			want, wantErr := slow.raw()
+			if !bytes.Equal(got, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) || r.pos != slow.pos {
+				t.Fatalf("read as %q, %v up to %d; slowly as %q, %v up to %d", got, err, r.pos, want, wantErr, slow.pos)
+			}
 		}
 		var text string
 		if err := json.Unmarshal(body, &text); err == nil && want && bytes.HasPrefix(bytes.TrimSpace(body), []byte(`"`)) {

@@ -71,11 +71,15 @@ type reader struct {
 	pos      int
 	depth    int
 	depthMax int
+	// plain: src has no control character, not even between its values, and no
+	// backslash. So a string ends at the next quote.
+	plain bool
 }
 
 // newReader starts reading a body.
 func newReader(src []byte, depthMax int) (*reader, error) {
-	if !utf8.Valid(src) {
+	ascii, controls := survey(src)
+	if !ascii && !utf8.Valid(src) {
 		at := 0
 		for at < len(src) {
 			r, n := utf8.DecodeRune(src[at:])
@@ -86,7 +90,23 @@ func newReader(src []byte, depthMax int) (*reader, error) {
 		}
 		return nil, &bodyError{fatal: true, at: at, what: "invalid UTF-8"}
 	}
-	return &reader{src: src, depthMax: depthMax}, nil
+	return &reader{src: src, depthMax: depthMax, plain: !controls && bytes.IndexByte(src, '\\') < 0}, nil
+}
+
+// survey says whether b is ASCII alone, and whether it has control characters.
+func survey(b []byte) (ascii, controls bool) {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	var top, low uint64
+	for ; len(b) >= 8; b = b[8:] {
+		w := binary.LittleEndian.Uint64(b)
+		top |= w
+		low |= (w - ones*0x20) &^ w
+	}
+	for _, c := range b {
+		top |= uint64(c)
+		controls = controls || c < 0x20
+	}
+	return top&tops == 0, controls || low&tops != 0
 }
 
 func (r *reader) fail(what string) error {
@@ -359,6 +379,15 @@ func plainLen(b []byte) int {
 func (r *reader) rawString() (raw []byte, escaped bool, err error) {
 	r.pos++
 	start := r.pos
+	if r.plain {
+		n := bytes.IndexByte(r.src[start:], '"')
+		if n < 0 {
+			r.pos = len(r.src)
+			return nil, false, r.fail("the string does not end")
+		}
+		r.pos += n + 1
+		return r.src[start : start+n], false, nil
+	}
 	for r.pos < len(r.src) {
 		if r.pos += plainLen(r.src[r.pos:]); r.pos == len(r.src) {
 			break

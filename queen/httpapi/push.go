@@ -26,6 +26,7 @@ func (s *Server) push(x *exchange) (answer, error) {
 		status queen.PushStatus
 		n      int
 	}{{status: queen.Queued}, {status: queen.Duplicate}, {status: queen.Failed}}
+	var same sameText
 	for i := range outcomes {
 		b = appendComma(b, i)
 		for k := range counts {
@@ -33,7 +34,7 @@ func (s *Server) push(x *exchange) (answer, error) {
 				counts[k].n++
 			}
 		}
-		b = appendPushed(b, i, &items.msgs[i], &outcomes[i])
+		b = same.appendPushed(b, i, &items.msgs[i], &outcomes[i])
 	}
 	b = append(b, ']')
 	x.memory().answer = b
@@ -110,7 +111,31 @@ func noneTaken(outcomes []queen.Pushed) *problem {
 	return &problem{status: status, word: first.word, text: first.text}
 }
 
-func appendPushed(b []byte, index int, m *queen.Message, o *queen.Pushed) []byte {
+// sameText is what neighbours mostly have in common, as it was written last.
+type sameText struct {
+	queue, partition string
+	status           queen.PushStatus
+	text             []byte
+}
+
+func (t *sameText) of(queue, partition string, status queen.PushStatus) []byte {
+	if t.text != nil && t.queue == queue && t.partition == partition && t.status == status {
+		return t.text
+	}
+	b := append(t.text[:0], `,"queueName":`...)
+	b = appendString(b, queue)
+	if partition != "" {
+		b = append(b, `,"partition":`...)
+		b = appendString(b, partition)
+	}
+	b = append(b, `,"status":`...)
+	b = appendString(b, string(status))
+	b = append(b, `,"offset":`...)
+	*t = sameText{queue, partition, status, b}
+	return b
+}
+
+func (t *sameText) appendPushed(b []byte, index int, m *queen.Message, o *queen.Pushed) []byte {
 	b = append(b, `{"index":`...)
 	b = appendInt(b, int64(index))
 	failed := o.Status == queen.Failed
@@ -124,15 +149,7 @@ func appendPushed(b []byte, index int, m *queen.Message, o *queen.Pushed) []byte
 	}
 	b = append(b, ',')
 	b = appendBytes(b, "transaction_id", "_base64", id)
-	b = append(b, `,"queueName":`...)
-	b = appendString(b, m.Queue)
-	if partition := o.Partition; partition != "" {
-		b = append(b, `,"partition":`...)
-		b = appendString(b, partition)
-	}
-	b = append(b, `,"status":`...)
-	b = appendString(b, string(o.Status))
-	b = append(b, `,"offset":`...)
+	b = append(b, t.of(m.Queue, o.Partition, o.Status)...)
 	if failed {
 		b = append(b, "null"...)
 	} else {

@@ -125,6 +125,7 @@ func New(cfg Config, e Engine) *Server {
 		IdleTimeout:       cfg.IdleTimeout,
 		MaxHeaderBytes:    cfg.HeaderBytesMax,
 		ErrorLog:          slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
 	return s
 }
@@ -192,44 +193,4 @@ func (p *parked) end(why error) {
 	for cancel := range p.waits {
 		(*cancel)(why)
 	}
-}
-
-// boundedListener accepts a bounded number of connections; more wait in the
-// kernel's queue.
-type boundedListener struct {
-	net.Listener
-	slots chan struct{}
-}
-
-// Accept implements net.Listener.
-func (l *boundedListener) Accept() (net.Conn, error) {
-	l.slots <- struct{}{}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &boundedConn{Conn: c, release: sync.OnceFunc(func() { <-l.slots })}, nil
-}
-
-type boundedConn struct {
-	net.Conn
-	release func()
-}
-
-// Write implements net.Conn.
-func (c *boundedConn) Write(b []byte) (int, error) {
-	if instead := malformed(b); instead != nil {
-		if _, err := c.Conn.Write(instead); err != nil {
-			return 0, err
-		}
-		return len(b), nil
-	}
-	return c.Conn.Write(b)
-}
-
-// Close implements net.Conn.
-func (c *boundedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
 }

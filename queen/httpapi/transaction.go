@@ -238,6 +238,7 @@ func (t *txBody) lend() error {
 // order of operations, then per operation on keys, then on timers.
 func (t *txBody) appendCommit(b []byte, got *queen.Transacted) []byte {
 	b = append(b, `{"success":true,"results":[`...)
+	var same sameText
 	at, pushed := 0, 0
 	next := func() {
 		b = appendComma(b, at)
@@ -256,7 +257,7 @@ func (t *txBody) appendCommit(b []byte, got *queen.Transacted) []byte {
 			next()
 			p := &got.Pushed[pushed]
 			pushed++
-			b = appendPushed(b, at-1, &o.Push[k], p)
+			b = same.appendPushed(b, at-1, &o.Push[k], p)
 			b = append(b[:len(b)-1], `,"type":"push","success":true`...)
 			if p.Status == queen.Duplicate {
 				b = append(b, `,"duplicate":true`...)
@@ -297,6 +298,7 @@ func (t *txBody) appendRollback(b []byte, got *queen.Transacted) []byte {
 	b = appendString(b, string(got.Reason)+": "+got.Err.Error())
 	if got.Reason == queen.RollbackDuplicate {
 		b = append(b, `,"duplicates":[`...)
+		var same sameText
 		at, pushed, first := 0, 0, true
 		for i := range t.tx.Operations {
 			o := &t.tx.Operations[i]
@@ -309,7 +311,7 @@ func (t *txBody) appendRollback(b []byte, got *queen.Transacted) []byte {
 						b = append(b, ',')
 					}
 					first = false
-					b = appendPushed(b, at, &o.Push[k], p)
+					b = same.appendPushed(b, at, &o.Push[k], p)
 				}
 				at++
 				pushed++
