@@ -9,6 +9,7 @@ import (
 // metrics are the engine's counters and histograms, named once.
 type metrics struct {
 	stored        prometheus.Counter
+	storedBytes   *prometheus.CounterVec
 	duplicates    prometheus.Counter
 	folded        prometheus.Counter
 	flushFailures prometheus.Counter
@@ -29,6 +30,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		stored: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "queen_stored_messages_total", Help: "Messages stored by this broker.",
 		}),
+		storedBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "queen_stored_bytes_total", Help: "Bytes of record batches stored by this broker, as they are served and as they lie in rows.",
+		}, []string{"form"}),
 		duplicates: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "queen_dedup_duplicates_total", Help: "Pushed ids found stored already, by the database's verdict.",
 		}),
@@ -70,7 +74,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 	}
 	if r != nil {
-		r.MustRegister(m.stored, m.duplicates, m.folded, m.flushFailures, m.flushSeconds, m.flushSegments,
+		r.MustRegister(m.stored, m.storedBytes, m.duplicates, m.folded, m.flushFailures, m.flushSeconds, m.flushSegments,
 			m.tailReads, m.spillReads, m.storeReads, m.compactions, m.compacted, m.transactions, m.rollbacks, m.timersFired)
 	}
 	return m

@@ -73,9 +73,17 @@ func (w *writer) stored(f *flight, r *store.SegmentResult) {
 	}
 	w.learned(f, r)
 	whole := true
-	for _, v := range r.Verdicts {
-		whole = whole && v == store.PartStored
+	served, stored := 0, 0
+	for i, v := range r.Verdicts {
+		if v != store.PartStored {
+			whole = false
+			continue
+		}
+		served += int(f.call.Parts[i].Size)
+		stored += int(f.call.Parts[i].Bytes)
 	}
+	w.metrics.storedBytes.WithLabelValues("served").Add(float64(served))
+	w.metrics.storedBytes.WithLabelValues("row").Add(float64(stored))
 	if whole && r.Status == store.SegmentStored {
 		s, err := newSegment(r.Base, r.End, r.Epoch, r.CreatedAt, f.header, f.data)
 		if err != nil {
