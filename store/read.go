@@ -57,7 +57,7 @@ type SpanRead struct {
 // Read returns marks and segments of all spans from one snapshot, so that a
 // segment is never at or above the NextOffset it comes with. The bytes of each
 // span are bounded by its MaxBytes and those of all together by bytesMax, spans
-// in order; a span's first segment comes whole if it fits bytesMax, the very
+// in order, but what is there for many of them is shared among them; a span's first segment comes whole if it fits bytesMax, the very
 // first one in any case.
 func (db *DB) Read(ctx context.Context, spans []ReadSpan, bytesMax int) ([]SpanRead, error) {
 	parts := make([]int64, len(spans))

@@ -3,7 +3,9 @@ package store_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -128,6 +130,54 @@ func TestReadBoundsBytesAndReturnsFirstWhole(t *testing.T) {
 	if err != nil || reads[0].LogStart != 12 || reads[0].NextOffset != 17 || reads[0].LastStable != 17 || reads[1].LogStart != 0 || reads[1].NextOffset != 0 {
 		t.Errorf("marks are %+v, %v", reads, err)
 	}
+}
+
+// What a read walks is what it gives, not what each of its partitions could give:
+// of a thousand that are behind by small segments it took seconds, and then too long.
+func TestReadOfManyPartitionsWalksWhatItGives(t *testing.T) {
+	t.Parallel()
+	const parts, rows = 20, 50
+	db := storetest.New(t)
+	pool := storetest.Pool(t, db)
+	p := partitions(t, db, "q", parts)
+	var spans []store.ReadSpan
+	for _, id := range p {
+		fill(t, pool, id, slices.Repeat([]stored{{records: 1, size: 100}}, rows)...)
+		spans = append(spans, store.ReadSpan{Partition: id, MaxBytes: 1 << 20})
+	}
+	text, err := os.ReadFile("query/segment_read.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ bytes, walked, given int }{{100, parts, 1}, {1000, parts, 10}, {2500, 2 * parts, 25}} {
+		args := fmt.Sprintf("'{%s}', '{%s}', '{%s}', %d", join(p), join(make([]int64, parts)), join(slices.Repeat([]int64{1 << 20}, parts)), c.bytes)
+		if n := rowsRead(t, pool, string(text), "bigint[], bigint[], bigint[], bigint", args, "log_segments"); n != c.walked {
+			t.Errorf("%d bytes of %d partitions: %d segments were walked, want %d", c.bytes, parts, n, c.walked)
+		}
+		reads, err := db.Read(t.Context(), spans, c.bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := 0
+		for _, r := range reads {
+			given += len(r.Segments)
+		}
+		if given != c.given {
+			t.Errorf("%d bytes of %d partitions: %d segments were given, want %d", c.bytes, parts, given, c.given)
+		}
+	}
+}
+
+// join writes an array for PostgreSQL, without its braces.
+func join(n []int64) string {
+	var b []byte
+	for i, v := range n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, v, 10)
+	}
+	return string(b)
 }
 
 func TestMarks(t *testing.T) {

@@ -80,16 +80,16 @@ func TestALookForWhatHasExpiredReadsOneRowOfALog(t *testing.T) {
 		table string
 		most  int
 	}{{"log_segments", parts}, {"log_txns", 2 * parts}} {
-		if n := rowsRead(t, l.pool, string(text), "0, 10, 500, 900", c.table); n != c.most {
+		if n := rowsRead(t, l.pool, string(text), "bigint, integer, integer, integer", "0, 10, 500, 900", c.table); n != c.most {
 			t.Errorf("%d rows of %s read in %d partitions of %d rows with nothing due, want %d", n, c.table, parts, rows, c.most)
 		}
 	}
 }
 
-// rowsRead runs a statement of (bigint, integer …) as a pooled connection would
+// rowsRead runs a statement with parameters of types as a pooled connection would
 // and counts the rows of a table that it reads. No plan shows what a function reads:
 // where the one for sizes is called it fails.
-func rowsRead(t *testing.T, pool *pgxpool.Pool, sql, args, table string) int {
+func rowsRead(t *testing.T, pool *pgxpool.Pool, sql, types, args, table string) int {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
 	if err != nil {
@@ -100,13 +100,16 @@ func rowsRead(t *testing.T, pool *pgxpool.Pool, sql, args, table string) int {
 	for _, s := range []string{
 		"SET LOCAL plan_cache_mode = force_generic_plan", "SET LOCAL enable_seqscan = off", "SET LOCAL enable_bitmapscan = off",
 		"CREATE OR REPLACE FUNCTION retained_from_1(p_partition bigint, p_bytes bigint) RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RAISE ''called''; END'",
-		"PREPARE counted_" + table + " (bigint, integer, integer, integer) AS " + sql,
+		"PREPARE counted_" + table + " (" + types + ") AS " + sql,
 	} {
 		if _, err := tx.Exec(t.Context(), s); err != nil {
 			t.Fatalf("%s: %v", s, err)
 		}
 	}
 	if err := tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE counted_"+table+" ("+args+")").Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "DEALLOCATE counted_"+table); err != nil { // it outlives the transaction
 		t.Fatal(err)
 	}
 	type node struct {
