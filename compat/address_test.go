@@ -83,14 +83,14 @@ func (b *balancer) carry(ctx context.Context, nc net.Conn) {
 func TestGroupsWorkBehindOneAddress(t *testing.T) {
 	t.Parallel()
 	front := newBalancer(t)
-	dir := dataDir(t)
+	dir := broker.TempDataDir(t)
 	args := []string{"--advertised-addr", front.Addr().String()}
 	first := start(t, broker.Config{DataDir: dir, Args: args})
 	pg, err := broker.Postgres(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := start(t, broker.Config{DataDir: dataDir(t), DatabaseURL: pg.URL(), Args: args})
+	other := start(t, broker.Config{DataDir: broker.TempDataDir(t), DatabaseURL: pg.URL(), Args: args})
 	front.mu.Lock()
 	front.to = []string{first.Kafka, other.Kafka}
 	front.mu.Unlock()

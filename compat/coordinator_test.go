@@ -112,7 +112,7 @@ func slowly(t *testing.T, p *broker.Process, steps func(ctx context.Context, k *
 // while members come and go (make churn does that for longer, and alone).
 func TestCoordinatorsAreReplaced(t *testing.T) {
 	t.Parallel()
-	dir := dataDir(t)
+	dir := broker.TempDataDir(t)
 	keeper := start(t, broker.Config{DataDir: dir}) // its database outlives the brokers
 	a, b := second(t, dir), second(t, dir)
 	left := 3

@@ -106,7 +106,7 @@ func TestCost(t *testing.T) {
 			continue
 		}
 		if p == nil || size.sized { // small, they share a broker
-			dir = dataDir(t)
+			dir = broker.TempDataDir(t)
 			p = start(t, broker.Config{DataDir: dir, Args: strings.Fields(os.Getenv("SCALE_ARGS"))})
 		}
 		t.Run(part.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // a broker forget.
 func TestASecondPushIsADuplicate(t *testing.T) {
 	t.Parallel()
-	ctx, dir := within(t, 3*time.Minute), dataDir(t)
+	ctx, dir := within(t, 3*time.Minute), broker.TempDataDir(t)
 	p := start(t, broker.Config{DataDir: dir})
 	order := item{Queue: "orders", Partition: "eu", Payload: map[string]int{"n": 1}, TransactionID: "order-1"}
 	first := push(ctx, t, p, order)[0]
@@ -86,7 +86,7 @@ func TestTwoBrokersQueueEachIDOnce(t *testing.T) {
 	for name, env := range map[string]string{"cache on": "QUEEN_DEDUP_CACHE=1", "cache off": "QUEEN_DEDUP_CACHE=0"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, dir := within(t, 3*time.Minute), dataDir(t)
+			ctx, dir := within(t, 3*time.Minute), broker.TempDataDir(t)
 			a := start(t, broker.Config{DataDir: dir, Env: []string{env}})
 			race(ctx, t, []*broker.Process{a, second(t, dir, env)}, 1000, 4)
 		})
@@ -280,7 +280,7 @@ func TestConcurrentBatchesInAnyOrderQueueEachIDOnce(t *testing.T) {
 // broker remembers of the old window must not make it new.
 func TestARaisedWindowHoldsAtOnce(t *testing.T) {
 	t.Parallel()
-	ctx, dir := within(t, time.Minute), dataDir(t)
+	ctx, dir := within(t, time.Minute), broker.TempDataDir(t)
 	a := start(t, broker.Config{DataDir: dir})
 	b := second(t, dir)
 	window := func(p *broker.Process, seconds int) {

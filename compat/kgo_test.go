@@ -29,7 +29,7 @@ func TestFranzGoPassesItsOwnTests(t *testing.T) {
 	expected := readExpected(t, "expect/kgo.txt")
 	s := newForeignSuite(t, "github.com/twmb/franz-go", "pkg/kgo")
 	s.env = append(s.env,
-		"KGO_SEEDS="+start(t, broker.Config{DataDir: dataDir(t), Args: []string{"--kafka-group-heartbeat=1s"}}).Kafka,
+		"KGO_SEEDS="+start(t, broker.Config{DataDir: broker.TempDataDir(t), Args: []string{"--kafka-group-heartbeat=1s"}}).Kafka,
 		"KGO_TEST_RF=1", "KGO_LOG_LEVEL=none")
 	if os.Getenv("KGO_TEST_RECORDS") == "" {
 		s.env = append(s.env, "KGO_TEST_RECORDS=50000")

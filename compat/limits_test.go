@@ -41,7 +41,7 @@ func rss(t *testing.T, pid int) (now, peak int64) {
 func TestMemoryOfAnIdleAndOfAMolestedBroker(t *testing.T) {
 	t.Parallel()
 	ctx := within(t, time.Minute)
-	p := start(t, broker.Config{DataDir: dataDir(t)})
+	p := start(t, broker.Config{DataDir: broker.TempDataDir(t)})
 	push(ctx, t, p, item{Queue: "q", Payload: 1})
 	_, idle := rss(t, p.PID())
 	if idle > 60<<20 {

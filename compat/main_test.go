@@ -96,21 +96,6 @@ func shared(t *testing.T) *broker.Process {
 	return p
 }
 
-// dataDir is a data folder for the time of a test; a PostgreSQL left in it is ended.
-func dataDir(t *testing.T) string {
-	t.Helper()
-	dir, err := broker.NewDataDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := broker.Discard(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 // start runs a broker; what is left of it at the end of the test is killed.
 func start(t *testing.T, cfg broker.Config) *broker.Process {
 	t.Helper()
@@ -142,14 +127,14 @@ func second(t *testing.T, firstDataDir string, env ...string) *broker.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return start(t, broker.Config{DataDir: dataDir(t), DatabaseURL: pg.URL(), Env: env})
+	return start(t, broker.Config{DataDir: broker.TempDataDir(t), DatabaseURL: pg.URL(), Env: env})
 }
 
 // server is a database that outlives the brokers of a test: that of a broker
 // which is left alone. It answers the data folder.
 func server(t *testing.T) string {
 	t.Helper()
-	dir := dataDir(t)
+	dir := broker.TempDataDir(t)
 	start(t, broker.Config{DataDir: dir})
 	return dir
 }

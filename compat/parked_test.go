@@ -30,7 +30,7 @@ func TestParkedPollsHoldNothingOfTheDatabase(t *testing.T) {
 		sized = true
 	}
 	ctx := within(t, 5*time.Minute)
-	dir := dataDir(t)
+	dir := broker.TempDataDir(t)
 	p := start(t, broker.Config{DataDir: dir})
 	db := connectTo(ctx, t, dir)
 	push(ctx, t, p, item{Queue: "shared", Payload: 0})

@@ -16,7 +16,7 @@ import (
 // again, also as another producer and after kill -9, is stored once.
 func TestStockProducerIsDeduplicatedByKey(t *testing.T) {
 	t.Parallel()
-	ctx, dir := within(t, 3*time.Minute), dataDir(t)
+	ctx, dir := within(t, 3*time.Minute), broker.TempDataDir(t)
 	p := start(t, broker.Config{DataDir: dir})
 	source, window := "key", "3600"
 	if _, err := kadm.NewClient(kafka(t, p)).CreateTopic(ctx, 1, 1, map[string]*string{

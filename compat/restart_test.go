@@ -87,7 +87,7 @@ func ends(k *T, tp topic, want int64) {
 // A group goes on where it stopped after its broker was killed.
 func TestGroupResumesAfterKill(t *testing.T) {
 	t.Parallel()
-	ctx, dir := within(t, 2*time.Minute), dataDir(t)
+	ctx, dir := within(t, 2*time.Minute), broker.TempDataDir(t)
 	p := start(t, broker.Config{DataDir: dir})
 	const topic, group, n = "resume", "resumers", 500
 	produce := func(from int) {
@@ -141,7 +141,7 @@ func TestGroupResumesAfterKill(t *testing.T) {
 // restarts.
 func TestLeaderEpochSurvives(t *testing.T) {
 	t.Parallel()
-	dir := dataDir(t)
+	dir := broker.TempDataDir(t)
 	p := start(t, broker.Config{DataDir: dir})
 	last := int32(-1)
 	look := func(p *broker.Process, created bool) {
@@ -175,7 +175,7 @@ func TestLeaderEpochSurvives(t *testing.T) {
 // A broker says one line on stdout, stops when asked, and leaves no server.
 func TestServeStopsCleanly(t *testing.T) {
 	t.Parallel()
-	ctx, dir := within(t, time.Minute), dataDir(t)
+	ctx, dir := within(t, time.Minute), broker.TempDataDir(t)
 	p := start(t, broker.Config{DataDir: dir})
 	push(ctx, t, p, item{Queue: "q", Payload: 1})
 	if err := p.Stop(30 * time.Second); err != nil {

@@ -43,7 +43,7 @@ const (
 // TestScale: many topics, many partitions, and many consumers with nothing to read.
 func TestScale(t *testing.T) {
 	size := scale()
-	dir := dataDir(t)
+	dir := broker.TempDataDir(t)
 	p := start(t, broker.Config{DataDir: dir})
 	before := gauge(t, p, "go_memstats_next_gc_bytes")
 	on1 := func(steps func(ctx context.Context, k *T)) {

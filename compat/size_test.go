@@ -131,7 +131,7 @@ func quantile(t *testing.T, took []time.Duration, q float64) time.Duration {
 // TestTenMillionIDs restarts on a partition with ten million ids in its window,
 // with the cache, which must answer at once and warm up beside, and without.
 func TestTenMillionIDs(t *testing.T) {
-	ctx, dir := within(t, 20*time.Minute), dataDir(t)
+	ctx, dir := within(t, 20*time.Minute), broker.TempDataDir(t)
 	p := start(t, broker.Config{DataDir: dir})
 	began := time.Now()
 	fillIDs(ctx, t, p, "big", "p", sizedIDs)
@@ -225,7 +225,7 @@ func TestTwiceTheBudget(t *testing.T) {
 		budgetMB            = 4
 		load                = 2 * time.Minute
 	)
-	ctx, dir := within(t, 20*time.Minute), dataDir(t)
+	ctx, dir := within(t, 20*time.Minute), broker.TempDataDir(t)
 	names := make([]string, partitions)
 	for i := range names {
 		names[i] = fmt.Sprint("p", i)
@@ -285,7 +285,7 @@ func TestTwiceTheBudget(t *testing.T) {
 // TestHundredThousandPartitions keeps ten ids in each of 100,000 partitions.
 func TestHundredThousandPartitions(t *testing.T) {
 	const partitions, perRequest = 100_000, 500
-	ctx, dir := within(t, 30*time.Minute), dataDir(t)
+	ctx, dir := within(t, 30*time.Minute), broker.TempDataDir(t)
 	p := start(t, broker.Config{DataDir: dir})
 	round := func(ids int, from int64) float64 {
 		var at atomic.Int64

@@ -30,7 +30,7 @@ func TestAnOpenSnapshotDoesNotSlowPops(t *testing.T) {
 		sized, before = true, min(time.Minute, span)
 	}
 	ctx := within(t, span+3*before+10*time.Minute)
-	dir := dataDir(t)
+	dir := broker.TempDataDir(t)
 	p := start(t, broker.Config{DataDir: dir})
 	steady(ctx, t, p, min(10*time.Second, before)) // partitions are made, memory is warm
 	was := steady(ctx, t, p, before)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"queenmq/compat/broker"
 )
 
 // lane is how a run is made.
@@ -79,7 +81,7 @@ func (l lane) run(t *testing.T, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	site, err := Open(ctx, bin, dataDir(t), dataDir(t), dataDir(t))
+	site, err := Open(ctx, bin, broker.TempDataDir(t), broker.TempDataDir(t), broker.TempDataDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}

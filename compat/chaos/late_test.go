@@ -20,7 +20,7 @@ import (
 func throughProxy(t *testing.T) (*broker.Process, *Proxy) {
 	t.Helper()
 	pg, proxy := postgres(t)
-	return start(t, broker.Config{DataDir: dataDir(t), DatabaseURL: pg.URLAt(proxy.Addr())}), proxy
+	return start(t, broker.Config{DataDir: broker.TempDataDir(t), DatabaseURL: pg.URLAt(proxy.Addr())}), proxy
 }
 
 // request sends JSON to a broker's HTTP door.

@@ -33,21 +33,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// dataDir is a data folder for the time of a test; a PostgreSQL left in it is ended.
-func dataDir(t *testing.T) string {
-	t.Helper()
-	dir, err := broker.NewDataDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := broker.Discard(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 // start runs a broker until the end of the test, which kills what is left of it.
 func start(t *testing.T, cfg broker.Config) *broker.Process {
 	t.Helper()

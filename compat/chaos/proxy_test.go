@@ -17,7 +17,7 @@ import (
 // postgres gives the PostgreSQL of a broker and a proxy in front of it.
 func postgres(t *testing.T) (broker.PG, *Proxy) {
 	t.Helper()
-	dir := dataDir(t)
+	dir := broker.TempDataDir(t)
 	start(t, broker.Config{DataDir: dir})
 	pg, err := broker.Postgres(dir)
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"queenmq/compat/broker"
 )
 
 // stepper is a worker that makes one message into another, step by step: it pushes
@@ -163,7 +165,7 @@ func TestTransactionsAreWholeUnderFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	site, err := Open(ctx, bin, dataDir(t), dataDir(t))
+	site, err := Open(ctx, bin, broker.TempDataDir(t), broker.TempDataDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}

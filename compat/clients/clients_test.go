@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"queenmq/compat/broker"
 )
@@ -16,7 +15,7 @@ func TestQuickClientsWork(t *testing.T) {
 	t.Parallel()
 	addr := os.Getenv("COMPAT_SEEDS")
 	if addr == "" {
-		addr = start(t).Kafka
+		addr = broker.Temporary(t).Kafka
 	}
 	for _, c := range Clients() {
 		if !c.Quick {
@@ -30,33 +29,6 @@ func TestQuickClientsWork(t *testing.T) {
 			}
 		})
 	}
-}
-
-func start(t *testing.T) *broker.Process {
-	t.Helper()
-	binary, err := broker.Build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := broker.NewDataDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := broker.Discard(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	p, err := broker.Start(t.Context(), broker.Config{Binary: binary, DataDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Stop(30 * time.Second); err != nil {
-			t.Error(err)
-		}
-	})
-	return p
 }
 
 // A client fails by a step, by its exit code, and by doing nothing.

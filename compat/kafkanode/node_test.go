@@ -39,34 +39,6 @@ func TestApacheKafkaPassesTheSuite(t *testing.T) {
 	}
 }
 
-// queen starts our own broker, as a process.
-func queen(t *testing.T) *broker.Process {
-	t.Helper()
-	bin, err := broker.Build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := broker.NewDataDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := broker.Discard(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	p, err := broker.Start(t.Context(), broker.Config{Binary: bin, DataDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Stop(30 * time.Second); err != nil {
-			t.Error(err)
-		}
-	})
-	return p
-}
-
 // tool runs a console tool and answers what it printed.
 func tool(ctx context.Context, t *testing.T, stdin, name string, args ...string) string {
 	t.Helper()
@@ -95,7 +67,7 @@ func TestConsoleToolsWorkAgainstQueen(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
-	p := queen(t)
+	p := broker.Temporary(t)
 	at := []string{"--bootstrap-server", p.Kafka}
 	run := func(stdin, name string, args ...string) string {
 		t.Helper()
