@@ -18,7 +18,6 @@ AS $$
 DECLARE
     v_before CONSTANT timestamptz := clock_timestamp() - make_interval(secs => p_keep);
 BEGIN
-    upto := p_after;
     deleted := 0;
     SELECT max(x.called_at) INTO upto
       FROM (SELECT c.called_at FROM calls c
