@@ -168,6 +168,36 @@ func TestReadOfManyPartitionsWalksWhatItGives(t *testing.T) {
 	}
 }
 
+// Small segments are given by the ten thousand, not by the million.
+func TestReadEndsAfterManyRows(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	pool := storetest.Pool(t, db)
+	p := partitions(t, db, "q", 2)
+	exec(t, pool, `INSERT INTO log_segments SELECT $1, n, n, clock_timestamp(), n, 1, 1, 1, '', '' FROM generate_series(0, 59999) n`, p[1])
+	exec(t, pool, `INSERT INTO log_txns SELECT $1, 59999, 0, clock_timestamp(), 1, 1, 1, '{}'`, p[1])
+	const much = 1 << 20
+	read := func(from int64) int {
+		t.Helper()
+		reads, err := db.Read(t.Context(), []store.ReadSpan{{Partition: p[0], MaxBytes: much}, {Partition: p[1], Offset: from, MaxBytes: much}}, much)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range reads[1].Segments {
+			if s.End != from+int64(i) {
+				t.Fatalf("segment %d from %d ends at %d", i, from, s.End)
+			}
+		}
+		return len(reads[1].Segments)
+	}
+	if n := read(0); n != 50_000 {
+		t.Errorf("%d segments in one read, want 50,000", n)
+	}
+	if n := read(50_000); n != 10_000 {
+		t.Errorf("%d segments behind them, want the other 10,000", n)
+	}
+}
+
 // join writes an array for PostgreSQL, without its braces.
 func join(n []int64) string {
 	var b []byte
