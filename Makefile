@@ -70,9 +70,10 @@ fmt-check: $(GOBIN)/golangci-lint
 	$(GOBIN)/golangci-lint fmt --diff
 
 .PHONY: vet
-vet: ## go vet, and the build for macOS
+vet: ## go vet, the build for macOS, and that the mutants still fit
 	$(GO) vet ./...
 	GOOS=darwin $(GO) build -o /dev/null ./...
+	$(GO) test -tags mutant -run '^TestMutantsFit$$' ./compat/chaos
 
 .PHONY: lint
 lint: $(GOBIN)/golangci-lint ## golangci-lint as .golangci.yml says
