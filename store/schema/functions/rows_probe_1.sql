@@ -27,14 +27,16 @@ BEGIN
     WITH mine AS MATERIALIZED (
         SELECT m.h, m.i::integer AS i FROM unnest(p_hashes) WITH ORDINALITY m(h, i) WHERE m.h <> c_nil
     )
-    SELECT mine.i, x.off, x.hi, x.lo
-      FROM (SELECT th.h, t.base_offset + th.k - 1 AS off, t.id_hi AS hi, t.id_lo + th.k - 1 AS lo
-              FROM log_txns t CROSS JOIN LATERAL unnest(t.hashes) WITH ORDINALITY th(h, k)
+    SELECT mine.i, x.base_offset + q.k - 1, x.id_hi, x.id_lo + q.k - 1
+      FROM (SELECT unnest(t.hashes) AS h, t.hashes, t.ttls, t.base_offset, t.id_hi, t.id_lo, t.created_at
+              FROM log_txns t
              WHERE t.partition_id = p_partition AND t.end_offset > p_above AND t.created_at >= p_since
-               AND (t.ttls IS NULL OR t.ttls[th.k] = 0 OR t.created_at > p_now - t.ttls[th.k] * interval '1 millisecond')
             OFFSET 0  -- else each row is hashed, instead of mine
            ) x
       JOIN mine ON mine.h = x.h
+     -- Its places only where there is one: counting them all along takes as long as the search.
+     CROSS JOIN LATERAL unnest(array_positions(x.hashes, x.h)) q(k)
+     WHERE x.ttls IS NULL OR x.ttls[q.k] = 0 OR x.created_at > p_now - x.ttls[q.k] * interval '1 millisecond'
     UNION ALL
     SELECT m.i, p_next + m.first - 1, 0::bigint, 0::bigint
       FROM (SELECT mine.i, min(mine.i) OVER (PARTITION BY mine.h) AS first FROM mine) m
