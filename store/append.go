@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 //go:embed query/append.sql
@@ -153,7 +154,7 @@ func (db *DB) Append(ctx context.Context, segs []Segment, wait bool) ([]SegmentR
 	if err != nil {
 		return nil, db.writeError("append", conn.Conn(), err)
 	}
-	res, err := pgx.CollectRows(rows, scanSegmentResult)
+	res, err := readSegmentResults(rows, len(segs))
 	if err != nil {
 		prepareAnew(ctx, conn.Conn(), "append", err)
 	}
@@ -309,42 +310,42 @@ func appendArgs(segs []Segment, epoch int32, wait bool, data any) []any {
 	}
 }
 
-func scanSegmentResult(row pgx.CollectableRow) (SegmentResult, error) {
-	var (
-		r                    SegmentResult
-		base, end, next, log *int64
-		window               *int32
-		created              *time.Time
-		verdicts             []int16
-		dupIndex             []int32
-		dupOffset            []int64
-		dupHi, dupLo         []int64
-		compacted            *bool
-		status               int16
-	)
-	err := row.Scan(&status, &base, &end, &next, &log, &window, &created, &verdicts, &r.Offsets,
-		&dupIndex, &dupOffset, &dupHi, &dupLo, &compacted)
-	if err != nil {
-		return r, err
+// readSegmentResults reads the rows of append.sql, all of whose columns come in
+// binary form: pgx would plan how to read each of them for each call.
+func readSegmentResults(rows pgx.Rows, n int) ([]SegmentResult, error) {
+	defer rows.Close()
+	out := make([]SegmentResult, 0, n)
+	for rows.Next() {
+		row := binaryRow{values: rows.RawValues()}
+		r := SegmentResult{
+			Status: SegmentStatus(row.integer(0)),
+			Base:   row.integer(-1), End: row.integer(-1), Next: row.integer(-1), LogStart: row.integer(-1),
+			WindowSeconds: int32(row.integer(0)), CreatedAt: row.time(),
+		}
+		verdicts := row.integers(pgtype.Int2OID, 2)
+		r.Offsets = row.integers(pgtype.Int8OID, 8)
+		index := row.integers(pgtype.Int4OID, 4)
+		offset, hi, lo := row.integers(pgtype.Int8OID, 8), row.integers(pgtype.Int8OID, 8), row.integers(pgtype.Int8OID, 8)
+		r.Compacted = row.integer(0) != 0
+		if row.err == nil && (len(offset) != len(index) || len(hi) != len(index) || len(lo) != len(index)) {
+			row.err = fmt.Errorf("%d duplicates at %d offsets", len(index), len(offset))
+		}
+		if row.err != nil {
+			return nil, row.err
+		}
+		r.Verdicts = make([]PartVerdict, len(verdicts))
+		for i, v := range verdicts {
+			r.Verdicts[i] = PartVerdict(v)
+		}
+		if len(index) > 0 {
+			r.Dups = make([]Dup, len(index))
+		}
+		for i := range index {
+			r.Dups[i] = Dup{Index: int32(index[i]) - 1, Offset: offset[i], IDHi: hi[i], IDLo: lo[i]}
+		}
+		out = append(out, r)
 	}
-	r.Status = SegmentStatus(status)
-	r.Compacted = compacted != nil && *compacted
-	r.Base, r.End, r.Next, r.LogStart = orMinus1(base), orMinus1(end), orMinus1(next), orMinus1(log)
-	if window != nil {
-		r.WindowSeconds = *window
-	}
-	if created != nil {
-		r.CreatedAt = *created
-	}
-	r.Verdicts = make([]PartVerdict, len(verdicts))
-	for i, v := range verdicts {
-		r.Verdicts[i] = PartVerdict(v)
-	}
-	r.Dups = make([]Dup, len(dupIndex))
-	for i := range dupIndex {
-		r.Dups[i] = Dup{Index: dupIndex[i] - 1, Offset: dupOffset[i], IDHi: dupHi[i], IDLo: dupLo[i]}
-	}
-	return r, nil
+	return out, rows.Err()
 }
 
 // splitDups parts the ids found into those of a segment with so many hashes and

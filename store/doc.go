@@ -57,7 +57,7 @@
 //	catalog.go options.go           queues, partitions, what a queue is set to
 //	brokers.go slots.go             who lives, and who coordinates which groups
 //	expiry.go                       positions that nobody needs any more
-//	append.go arrays.go             the write path
+//	append.go arrays.go binary_row.go  the write path
 //	runs.go run_entries.go          the sidecar, sorted beside it
 //	data_param.go row_buffer.go     the bytes of segments, on their way there and back
 //	read.go                         segments, marks, search by time and epoch

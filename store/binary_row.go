@@ -1,0 +1,88 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+)
+
+// binaryRow reads a row of numbers and arrays of them, in binary form, from its
+// first column to its last. The first that is none is its error.
+type binaryRow struct {
+	values [][]byte
+	err    error
+}
+
+var errNotBinary = errors.New("a column is not the number, or the array, in binary form that is expected")
+
+// epochMicros is PostgreSQL's 2000-01-01 in microseconds since 1970.
+const epochMicros = 946_684_800_000_000
+
+func (r *binaryRow) next() (b []byte) {
+	if len(r.values) == 0 {
+		r.err = errNotBinary
+		return nil
+	}
+	b, r.values = r.values[0], r.values[1:]
+	return b
+}
+
+// number reads a boolean, smallint, integer or bigint.
+func number(b []byte) (n int64, ok bool) {
+	switch len(b) {
+	case 1:
+		return int64(b[0]), true
+	case 2:
+		return int64(int16(binary.BigEndian.Uint16(b))), true
+	case 4:
+		return int64(int32(binary.BigEndian.Uint32(b))), true
+	case 8:
+		return int64(binary.BigEndian.Uint64(b)), true
+	}
+	return 0, false
+}
+
+// integer is the next column, and null where that is NULL.
+func (r *binaryRow) integer(null int64) int64 {
+	b := r.next()
+	if b == nil {
+		return null
+	}
+	n, ok := number(b)
+	if !ok {
+		r.err = errNotBinary
+	}
+	return n
+}
+
+// time is a timestamptz; NULL is the zero time.
+func (r *binaryRow) time() time.Time {
+	b := r.next()
+	if b == nil {
+		return time.Time{}
+	}
+	n, ok := number(b)
+	if !ok || len(b) != 8 {
+		r.err = errNotBinary
+	}
+	return time.UnixMicro(n + epochMicros)
+}
+
+// integers is an array without nulls; NULL is none.
+func (r *binaryRow) integers(oid uint32, size int) []int64 {
+	b := r.next()
+	if b == nil {
+		return nil
+	}
+	elements, ok := arrayElements(b, oid, size)
+	if !ok {
+		r.err = errNotBinary
+		return nil
+	}
+	out := make([]int64, 0, len(elements)/(4+size))
+	for ; len(elements) > 0; elements = elements[4+size:] {
+		n, _ := number(elements[4 : 4+size])
+		out = append(out, n)
+	}
+	return out
+}
