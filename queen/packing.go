@@ -60,8 +60,8 @@ type packing struct {
 	data   []byte // as served
 	at     int    // data up to here is done
 	done   int    // marks
-	out    []byte // what is stored of it, in buf; nil: just the same
-	buf    []byte // borrowed
+	out    []byte // what is stored of it, borrowed; nil: just the same
+	buf    []byte // borrowed for as long as it is packed
 }
 
 // next packs the next batch, where that is worth it, and returns how many bytes
@@ -78,7 +78,7 @@ func (p *packing) next() int {
 		return length
 	}
 	if p.buf == nil {
-		p.buf = store.Borrow(p.room())
+		p.buf = store.Borrow(max(p.room(), packRoom))
 	}
 	before := len(p.out)
 	if p.out == nil {
@@ -102,6 +102,14 @@ func (p *packing) next() int {
 	return stored
 }
 
+// packBufferMin is what is borrowed at least: less would not be taken back. Where
+// it is packed, always as much as a large segment needs: few are packed at a time,
+// and buffers of every size would lie about.
+const (
+	packBufferMin = 32 << 10
+	packRoom      = 1<<20 + 64<<10
+)
+
 // room is enough for all that is stored and the largest block at its end.
 func (p *packing) room() int {
 	extra := 0
@@ -112,8 +120,14 @@ func (p *packing) room() int {
 	return len(p.data) + extra
 }
 
-// stored is the data of the row, once all batches are done.
+// stored is the data of the row, once all batches are done. It takes no more memory
+// than it needs: a flight keeps it for the time of its call.
 func (p *packing) stored() []byte {
+	if p.out != nil {
+		p.out = append(store.Borrow(max(len(p.out), packBufferMin)), p.out...)
+	}
+	store.Recycle(p.buf)
+	p.buf = nil
 	if p.out == nil {
 		return p.data
 	}
@@ -122,8 +136,8 @@ func (p *packing) stored() []byte {
 
 // release takes back the memory of what is stored; it must not be looked at any more.
 func (p *packing) release() {
-	store.Recycle(p.buf)
-	p.buf, p.out = nil, nil
+	store.Recycle(p.out)
+	p.out = nil
 }
 
 // pack packs all of a segment.

@@ -555,6 +555,7 @@ func BenchmarkPack(b *testing.B) {
 					for range marks {
 						p.next()
 					}
+					p.stored()
 				}
 				b.ReportMetric(float64(len(p.stored()))/float64(len(data)), "stored/served")
 			})
