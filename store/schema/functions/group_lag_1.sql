@@ -64,7 +64,10 @@ BEGIN
           LEFT JOIN LATERAL (SELECT x.end_offset + 1 AS next_offset FROM log_txns x WHERE x.partition_id = p.id
                               ORDER BY x.end_offset DESC LIMIT 1) t ON true
     ), counted AS (
-        SELECT m.*, ARRAY(SELECT a FROM unnest(m.acked) a WHERE a >= m.owed AND a < m.end_offset ORDER BY a) AS ahead
+        -- Mostly none, and looking at none was a quarter of what a row cost.
+        SELECT m.*, CASE WHEN cardinality(m.acked) > 0
+                         THEN ARRAY(SELECT a FROM unnest(m.acked) a WHERE a >= m.owed AND a < m.end_offset ORDER BY a)
+                         ELSE '{}' END AS ahead
           FROM marks m
     )
     SELECT m.grp, m.queue_name, m.id, m.number, m.name, m.start_offset, m.end_offset, m.owed, m.at IS NOT NULL, m.ahead,
