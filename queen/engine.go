@@ -42,8 +42,8 @@ type Config struct {
 	// shares its call with no other partition; default 50,000.
 	ProbeAloneOffsets int64
 
-	DecompressedBytesMax int // of one record batch; default 64 MiB
-	TailBytesMax         int64
+	DecompressedBytesMax int   // of one record batch; default 64 MiB
+	TailBytesMax         int64 // of the newest records; default 48 MiB
 	// SpillDir is where files are kept of what leaves the tail, without a name and gone
 	// with the process; empty: nowhere. SpillBytesMax bounds them; default 1 GiB.
 	SpillDir      string
@@ -100,7 +100,7 @@ func (c Config) withDefaults() Config {
 		c.ProbeAloneOffsets = 50_000
 	}
 	if c.TailBytesMax == 0 {
-		c.TailBytesMax = 64 << 20
+		c.TailBytesMax = 48 << 20
 	}
 	if c.SpillBytesMax == 0 {
 		c.SpillBytesMax = 1 << 30
