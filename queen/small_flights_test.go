@@ -103,3 +103,49 @@ func TestSmallBundlesDoNotWaitForStuckOnes(t *testing.T) {
 		}
 	}
 }
+
+// A call that looks through a large span goes alone and may take long: small ones of
+// other partitions do not wait for it.
+func TestSmallBundlesDoNotWaitForProbes(t *testing.T) {
+	t.Parallel()
+	db := openNamed(t)
+	e := openEngine(t, db, func(c *Config) {
+		c.WriteTimeout, c.DedupCacheOff, c.ProbeAloneOffsets = time.Hour, true, 1
+	})
+	push := func(id string) []Pushed {
+		return e.Push(t.Context(), []Message{{Queue: "q", ID: []byte(id), Value: []byte("x")}})
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		if got := push(id)[0]; got.Err != nil {
+			t.Fatal(got.Err)
+		}
+	}
+	tx, err := storetest.Pool(t, db).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), `SELECT FROM log_partitions FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan []Pushed, 1)
+	go func() { done <- push("d") }()
+	e.untilBlocked(t)
+	e.writer.mu.Lock()
+	flying := e.writer.flying
+	e.writer.mu.Unlock()
+	if flying != 0 {
+		t.Errorf("%d bundles are under way that others may wait for, while a probe is", flying)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := (<-done)[0]; got.Err != nil {
+		t.Error(got.Err)
+	}
+	for flying = 1; flying != 0; {
+		e.writer.mu.Lock()
+		flying = e.writer.flying
+		e.writer.mu.Unlock()
+	}
+}

@@ -174,7 +174,6 @@ func (w *writer) run(ctx context.Context) {
 		switch {
 		case len(fl) > 0:
 			w.flush(ctx, fl)
-			w.landed()
 			continue
 		case wait:
 			patience.Reset(smallWaitMax)
@@ -219,7 +218,8 @@ func (w *writer) isSmall() bool {
 	return true
 }
 
-// landed is said by a flusher whose bundle has its outcome.
+// landed is said by a flusher whose bundle has its outcome, or has nothing left but
+// what goes alone: that may take long, and nobody small is to wait for it.
 func (w *writer) landed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -280,10 +280,15 @@ func (w *writer) flush(ctx context.Context, fl []*flight) {
 			w.finish(f)
 		}
 	}
+	landed := sync.OnceFunc(w.landed)
+	defer landed()
 	backoff := w.cfg.RetryMin
 	for len(left) > 0 {
 		// What is alone goes in calls of its own, after all that is not.
 		bundle, later := apart(left)
+		if bundle[0].alone {
+			landed()
+		}
 		slices.SortFunc(bundle, func(a, b *flight) int { return cmpInt64(a.p.id, b.p.id) })
 		again, err := w.call(ctx, bundle)
 		if err == nil {
