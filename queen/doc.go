@@ -46,7 +46,7 @@
 //	errors.go      every error a door may see
 //	queue.go       the types of queues; queues.go: creating, configuring, deleting them
 //	catalog.go     queues and partitions by name; partition.go: what is remembered of one
-//	append.go push.go writer.go flight.go settle.go budget.go runs.go   writing
+//	append.go push.go writer.go flight.go vouch.go settle.go budget.go runs.go   writing
 //	batch.go record.go native.go compression.go recompression.go record_rules.go  record batches
 //	segment.go packing.go id.go                  the stored format, message ids
 //	reader.go read.go tail.go spill.go waiters.go watch.go  reading
