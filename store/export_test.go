@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -13,6 +15,11 @@ var BuildRunOf = (*DB).buildRun
 
 // Pools shows the pools to tests: write, read, admin.
 func (db *DB) Pools() (write, read, admin *pgxpool.Pool) { return db.write, db.read, db.admin }
+
+// Long runs f as a call that may take until timeout.
+func (db *DB) Long(ctx context.Context, timeout time.Duration, f func(context.Context, *pgx.Conn) error) error {
+	return db.long(ctx, "test", timeout, f)
+}
 
 // Pin gives a test's own connection the settings of a pooled one.
 func (c Config) Pin(cc *pgconn.Config) { c.pin(cc) }

@@ -9,10 +9,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// long runs a call, named verb, that may take until timeout, longer than a statement may
-// otherwise, on a connection for rare work. One of these is kept for what is
-// short: while windows are read and runs are sorted, heartbeats go on and
-// partitions come into being. The error of f is returned as it is.
+// resetTimeout bounds giving a connection back its own statement timeout.
+const resetTimeout = 5 * time.Second
+
+// long runs a call, named verb, whose statements may take until timeout, which is longer
+// than they may elsewhere, on a connection of the pool for rare work. One connection of
+// that pool is always left to what is short, so that heartbeats go on and partitions
+// come into being while windows are read and runs are sorted. The error of f is
+// returned as it is.
 func (db *DB) long(ctx context.Context, verb string, timeout time.Duration, f func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -35,6 +39,13 @@ func (db *DB) long(ctx context.Context, verb string, timeout time.Duration, f fu
 	if conn.IsClosed() {
 		return err
 	}
+	// ctx may have ended between two statements of f, and the connection lives on in
+	// the pool: it must not keep the long timeout for whoever takes it next.
+	ctx, cancelReset := context.WithTimeout(context.WithoutCancel(ctx), resetTimeout)
+	defer cancelReset()
 	_, reset := conn.Exec(ctx, "RESET statement_timeout")
+	if reset != nil {
+		_ = conn.Close(ctx)
+	}
 	return errors.Join(err, db.readError(verb, conn, reset))
 }
