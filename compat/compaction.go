@@ -142,12 +142,6 @@ func noDeleteRecords(_ context.Context, t *T) {
 	tp := t.compacting()
 	w := t.dialTo(t.leader(tp.name, 0))
 	t.wantCode("produce", w.produce(tp, t.max(kmsg.Produce, newest), -1, part{0, keyed("a", "1").encode()})[0].ErrorCode, 0)
-	req := kmsg.NewPtrDeleteRecordsRequest()
-	req.TimeoutMillis = 15_000
-	rt := kmsg.NewDeleteRecordsRequestTopic()
-	rt.Topic = tp.name
-	rt.Partitions = []kmsg.DeleteRecordsRequestTopicPartition{{Partition: 0, Offset: 1}}
-	req.Topics = append(req.Topics, rt)
-	got := ask[*kmsg.DeleteRecordsResponse](w, req, t.max(kmsg.DeleteRecords, newest))
-	t.wantCode("delete records of a compacted topic", got.Topics[0].Partitions[0].ErrorCode, kerr.PolicyViolation.Code)
+	got := w.deleteRecords(tp.name, t.max(kmsg.DeleteRecords, newest), 0, 1)
+	t.wantCode("delete records of a compacted topic", got.ErrorCode, kerr.PolicyViolation.Code)
 }

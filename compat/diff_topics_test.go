@@ -263,17 +263,7 @@ func diffPartitions(s *side) {
 		r.Topics[0].Assignment = []kmsg.CreatePartitionsRequestTopicAssignment{{Replicas: []int32{1}}}
 	}))
 	trim := func(name string, partition int32, to int64) func() kmsg.Request {
-		return func() kmsg.Request {
-			req := kmsg.NewPtrDeleteRecordsRequest()
-			req.TimeoutMillis = 15_000
-			rt := kmsg.NewDeleteRecordsRequestTopic()
-			rt.Topic = name
-			rp := kmsg.NewDeleteRecordsRequestTopicPartition()
-			rp.Partition, rp.Offset = partition, to
-			rt.Partitions = append(rt.Partitions, rp)
-			req.Topics = append(req.Topics, rt)
-			return req
-		}
+		return func() kmsg.Request { return deleteRecordsRequest(name, partition, to) }
 	}
 	s.each("trim-1", trim(tp.name, 0, 1))
 	s.ends("trim-back", trim(tp.name, 0, 0))

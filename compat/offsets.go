@@ -12,6 +12,7 @@ import (
 var offsetCases = []Case{
 	{"offsets/time-lookup-is-first-at-or-after", timeLookup},
 	{"offsets/time-lookup-inside-a-batch", timeLookupInside},
+	{"offsets/time-lookup-begins-at-the-log-start", timeLookupAboveStart},
 	{"offsets/earliest-latest-max-timestamp", specialOffsets},
 	{"offsets/unknown-partitions", offsetsUnknown},
 	{"offsets/leader-epoch-end", leaderEpochEnd},
@@ -57,6 +58,32 @@ func timeLookupInside(_ context.Context, t *T) {
 		t.wantCode("produce", got[0].ErrorCode, 0)
 		for ts, want := range map[int64]int64{1: 0, 1000: 0, 1001: 1, 1030: 1, 1031: 3, 1050: 3, 1051: -1} {
 			p := w.offsetAt(tp.name, t.max(kmsg.ListOffsets, newest), 0, ts)
+			if p.Offset != want {
+				t.Errorf("%s, at %d: offset %d, want %d", c.name, ts, p.Offset, want)
+			}
+		}
+	}
+}
+
+// timeLookupAboveStart: what was deleted is not found, also where the log starts
+// inside a batch, and what follows it there is.
+func timeLookupAboveStart(_ context.Context, t *T) {
+	v := t.max(kmsg.ListOffsets, newest)
+	for _, c := range codecs {
+		tp := t.topic(1)
+		w := t.dialTo(t.leader(tp.name, 0))
+		for _, first := range []int64{1000, 2000} {
+			b := values("a", "b", "c", "d", "e").at(first)
+			b.codec = codec(c.codec)
+			for i, delta := range []int64{0, 90, 10, 20, 50} {
+				b.records[i].TimestampDelta64 = delta
+			}
+			t.wantCode("produce", w.produce(tp, t.max(kmsg.Produce, newest), -1, part{0, b.encode()})[0].ErrorCode, 0)
+		}
+		t.wantCode("delete", w.deleteRecords(tp.name, t.max(kmsg.DeleteRecords, newest), 0, 3).ErrorCode, 0)
+		for ts, want := range map[int64]int64{0: 3, 1000: 3, 1020: 3, 1021: 4, 1050: 4, 1051: 5, 1090: 5, 2000: 5, 2001: 6, 2091: -1} {
+			p := w.offsetAt(tp.name, v, 0, ts)
+			t.wantCode("lookup", p.ErrorCode, 0)
 			if p.Offset != want {
 				t.Errorf("%s, at %d: offset %d, want %d", c.name, ts, p.Offset, want)
 			}

@@ -90,13 +90,7 @@ func deleteRecords(_ context.Context, t *T) {
 	offered, _ := t.offers(kmsg.DeleteRecords)
 	for v := offered.min; v <= t.max(kmsg.DeleteRecords, newest); v++ {
 		f := func(what, topic string, partition int32, before int64, code int16, low int64) {
-			req := kmsg.NewPtrDeleteRecordsRequest()
-			req.TimeoutMillis = 15_000
-			rt := kmsg.NewDeleteRecordsRequestTopic()
-			rt.Topic = topic
-			rt.Partitions = []kmsg.DeleteRecordsRequestTopicPartition{{Partition: partition, Offset: before}}
-			req.Topics = append(req.Topics, rt)
-			got := ask[*kmsg.DeleteRecordsResponse](w, req, v).Topics[0].Partitions[0]
+			got := w.deleteRecords(topic, v, partition, before)
 			t.wantCode(fmt.Sprintf("%s v%d", what, v), got.ErrorCode, code)
 			if got.LowWatermark != low {
 				t.Errorf("%s v%d: low watermark %d, want %d", what, v, got.LowWatermark, low)

@@ -111,6 +111,25 @@ func (w *wire) offsetAt(topic string, version int16, partition int32, timestamp 
 	return r.Topics[0].Partitions[0]
 }
 
+func deleteRecordsRequest(topic string, partition int32, before int64) *kmsg.DeleteRecordsRequest {
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.TimeoutMillis = 15_000
+	rt := kmsg.NewDeleteRecordsRequestTopic()
+	rt.Topic = topic
+	rt.Partitions = []kmsg.DeleteRecordsRequestTopicPartition{{Partition: partition, Offset: before}}
+	req.Topics = append(req.Topics, rt)
+	return req
+}
+
+// deleteRecords deletes those of one partition below an offset.
+func (w *wire) deleteRecords(topic string, version int16, partition int32, before int64) kmsg.DeleteRecordsResponseTopicPartition {
+	r := ask[*kmsg.DeleteRecordsResponse](w, deleteRecordsRequest(topic, partition, before), version)
+	if len(r.Topics) != 1 || len(r.Topics[0].Partitions) != 1 {
+		w.t.Fatalf("DeleteRecords v%d of one partition answered %+v", version, r.Topics)
+	}
+	return r.Topics[0].Partitions[0]
+}
+
 func leaderEpochRequest(topic string, epoch int32, partitions ...int32) *kmsg.OffsetForLeaderEpochRequest {
 	req := kmsg.NewPtrOffsetForLeaderEpochRequest()
 	req.ReplicaID = -1

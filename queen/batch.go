@@ -203,8 +203,9 @@ func eachRecord(b []byte, decompressedMax int, f func(r record) error) error {
 	}
 }
 
-// findTimestamp is the first record whose timestamp is t or later.
-func findTimestamp(b []byte, decompressedMax int, t int64) (delta int32, timestamp int64, found bool, err error) {
+// findTimestamp is the first record, of those with a delta of from or more, whose
+// timestamp is t or later.
+func findTimestamp(b []byte, decompressedMax int, t, from int64) (delta int32, timestamp int64, found bool, err error) {
 	info, err := lookBatch(b)
 	if err != nil {
 		return 0, 0, false, err
@@ -220,7 +221,7 @@ func findTimestamp(b []byte, decompressedMax int, t int64) (delta int32, timesta
 		if err != nil || !ok {
 			return 0, 0, false, err
 		}
-		if r.Timestamp >= t {
+		if r.Timestamp >= t && int64(r.OffsetDelta) >= from {
 			return r.OffsetDelta, r.Timestamp, true, nil
 		}
 	}

@@ -436,17 +436,22 @@ func TestFindTimestampIsTheFirstAtOrAfter(t *testing.T) {
 	// Timestamps 1005, 1020, 999, 1020.
 	for _, codec := range []int8{codecNone, codecLZ4} {
 		b := encodeBatch(t, codec, someRecords(), nil)
-		f := func(at int64, delta int32, timestamp int64, found bool) {
-			d, ts, ok, err := findTimestamp(b, 1<<20, at)
+		f := func(at, from int64, delta int32, timestamp int64, found bool) {
+			t.Helper()
+			d, ts, ok, err := findTimestamp(b, 1<<20, at, from)
 			if err != nil || d != delta || ts != timestamp || ok != found {
-				t.Errorf("at %d: %d, %d, %v, %v", at, d, ts, ok, err)
+				t.Errorf("at %d from %d: %d, %d, %v, %v", at, from, d, ts, ok, err)
 			}
 		}
-		f(0, 0, 1005, true)
-		f(1005, 0, 1005, true)
-		f(1006, 1, 1020, true)
-		f(1020, 1, 1020, true)
-		f(1021, 0, 0, false)
+		f(0, 0, 0, 1005, true)
+		f(1005, 0, 0, 1005, true)
+		f(1006, 0, 1, 1020, true)
+		f(1020, 0, 1, 1020, true)
+		f(1021, 0, 0, 0, false)
+		f(0, -5, 0, 1005, true)
+		f(0, 2, 2, 999, true)
+		f(1000, 2, 3, 1020, true)
+		f(1020, 4, 0, 0, false)
 		if d, ts, err := findMaxTimestamp(b, 1<<20); d != 1 || ts != 1020 || err != nil {
 			t.Errorf("newest: %d, %d, %v", d, ts, err)
 		}
@@ -456,7 +461,7 @@ func TestFindTimestampIsTheFirstAtOrAfter(t *testing.T) {
 func TestLogAppendTimeIsEveryRecordsTimestamp(t *testing.T) {
 	t.Parallel()
 	b := encodeBatch(t, codecNone, someRecords(), func(b *kmsg.RecordBatch) { b.Attributes |= 8; b.MaxTimestamp = 5000 })
-	if d, ts, found, err := findTimestamp(b, 1<<20, 4000); d != 0 || ts != 5000 || !found || err != nil {
+	if d, ts, found, err := findTimestamp(b, 1<<20, 4000, 0); d != 0 || ts != 5000 || !found || err != nil {
 		t.Fatalf("%d, %d, %v, %v", d, ts, found, err)
 	}
 }

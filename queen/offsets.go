@@ -156,15 +156,15 @@ func (e *Engine) offsetAt(ctx context.Context, p *partition, at int64, m store.M
 		if err != nil {
 			return a, err
 		}
-		off, ts, ok, err := seg.findTimestamp(at)
+		off, ts, ok, err := seg.findTimestamp(at, m.LogStart)
 		if err != nil {
 			return a, err
 		}
-		if ok && off >= m.LogStart {
+		if ok {
 			a.Offset, a.Timestamp, a.Epoch = off, ts, seg.epoch
 			return a, nil
 		}
-		// The maximum stems from a record below the log start: look on.
+		// The maximum stems from a record that is gone: look on.
 		reads, err := e.db.Read(ctx, []store.ReadSpan{{Partition: p.id, Offset: seg.end + 1, MaxBytes: 1}}, 1)
 		if err != nil {
 			return a, storeError("find a timestamp", err)

@@ -376,14 +376,15 @@ func (s *segment) id(offset int64) [16]byte {
 	return s.runs[i].Base.ID(int64(at - s.runs[i].First))
 }
 
-// findTimestamp is the first message whose timestamp is t (milliseconds) or later.
-func (s *segment) findTimestamp(t int64) (offset, timestamp int64, found bool, err error) {
+// findTimestamp is the first message, at offset from or above, whose timestamp is t
+// (milliseconds) or later.
+func (s *segment) findTimestamp(t, from int64) (offset, timestamp int64, found bool, err error) {
 	for i := range s.batches {
 		b := &s.batches[i]
-		if b.mark.MaxTimestamp < t {
+		if b.mark.MaxTimestamp < t || b.last() < from {
 			continue
 		}
-		delta, timestamp, found, err := findTimestamp(b.data, storedRecordsMax, t)
+		delta, timestamp, found, err := findTimestamp(b.data, storedRecordsMax, t, from-b.base)
 		if err != nil {
 			return 0, 0, false, fmt.Errorf("batch at offset %d: %w", b.base, err)
 		}

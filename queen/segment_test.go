@@ -344,18 +344,21 @@ func TestSegmentTimestamps(t *testing.T) {
 	t.Parallel()
 	header, data := mixedSegment(t)
 	s := mustLoad(t, 100, 119, header, data)
-	f := func(at, offset, timestamp int64, found bool) {
+	f := func(at, from, offset, timestamp int64, found bool) {
 		t.Helper()
-		o, ts, ok, err := s.findTimestamp(at)
+		o, ts, ok, err := s.findTimestamp(at, from)
 		if o != offset || ts != timestamp || ok != found || err != nil {
-			t.Errorf("at %d: %d, %d, %v, %v; want %d, %d, %v", at, o, ts, ok, err, offset, timestamp, found)
+			t.Errorf("at %d from %d: %d, %d, %v, %v; want %d, %d, %v", at, from, o, ts, ok, err, offset, timestamp, found)
 		}
 	}
-	f(0, 100, 1000, true)
-	f(1001, 104, 1100, true)
-	f(1101, 110, 1300, true)
-	f(1300, 110, 1300, true)
-	f(1301, 0, 0, false)
+	f(0, 0, 100, 1000, true)
+	f(1001, 0, 104, 1100, true)
+	f(1101, 0, 110, 1300, true)
+	f(1300, 0, 110, 1300, true)
+	f(1301, 0, 0, 0, false)
+	f(0, 101, 101, 1000, true)
+	f(1001, 111, 112, 1100, true)
+	f(1101, 111, 0, 0, false)
 	if o, ts, err := s.maxTimestamp(); o != 110 || ts != 1300 || err != nil {
 		t.Errorf("newest %d, %d, %v", o, ts, err)
 	}
@@ -482,7 +485,7 @@ func FuzzSegment(f *testing.F) {
 		}); err != nil {
 			return
 		}
-		_, _, _, _ = s.findTimestamp(1)
+		_, _, _, _ = s.findTimestamp(1, 0)
 		_, _, _ = s.maxTimestamp()
 	})
 }
