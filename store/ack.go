@@ -147,3 +147,17 @@ func (db *DB) ResolveIDs(ctx context.Context, partition, from int64, hashes [][1
 	}
 	return byHash, byUID, nil
 }
+
+// ackError is why ack_apply_1 refused; nil for verdict 0.
+func ackError(verdict int16, group string) error {
+	switch verdict {
+	case 0:
+		return nil
+	case 1:
+		return ErrLeaseLost
+	case 2:
+		return fmt.Errorf("group %q has no position in the partition: %w", group, ErrNotFound)
+	default:
+		return fmt.Errorf("%w: at most %d", ErrTooManyAcked, AckedMax)
+	}
+}

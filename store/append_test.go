@@ -2,103 +2,15 @@ package store_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"queenmq/store"
-	"queenmq/store/storetest"
 )
-
-// ledger is a migrated schema with one queue and some partitions.
-type ledger struct {
-	t     *testing.T
-	db    *store.DB
-	pool  *pgxpool.Pool
-	queue int64
-	parts []int64
-	ids   atomic.Int64
-}
-
-func newLedger(t *testing.T, window, partitions int) *ledger {
-	t.Helper()
-	l := &ledger{t: t, db: storetest.New(t)}
-	l.pool = storetest.Pool(t, l.db)
-	l.scan(`INSERT INTO queues (name, fixed, partitions, dedup_window_seconds) VALUES ('q', false, $1, $2) RETURNING id`,
-		[]any{partitions, window}, &l.queue)
-	for i := range partitions {
-		var id int64
-		l.scan(`INSERT INTO log_partitions (queue_id, number, name) VALUES ($1, $2, $3) RETURNING id`,
-			[]any{l.queue, i, fmt.Sprint(i)}, &id)
-		l.parts = append(l.parts, id)
-	}
-	return l
-}
-
-func (l *ledger) scan(sql string, args []any, dst ...any) {
-	l.t.Helper()
-	if err := l.pool.QueryRow(l.t.Context(), sql, args...).Scan(dst...); err != nil {
-		l.t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-func (l *ledger) exec(sql string, args ...any) {
-	l.t.Helper()
-	if _, err := l.pool.Exec(l.t.Context(), sql, args...); err != nil {
-		l.t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-// hash is the test's own id → hash; the store does not care how it is made.
-func hash(id int) (h [16]byte) {
-	binary.BigEndian.PutUint64(h[8:], uint64(id)+1)
-	return h
-}
-
-// ids makes a segment of one native part with these ids; an id below 0 is minted.
-func (l *ledger) segment(part, window int, ids ...int) store.Segment {
-	n := int32(len(ids))
-	s := store.Segment{
-		Partition: l.parts[part], Epoch: l.db.Incarnation().Epoch, Window: int32(window), Verified: -1,
-		IDHi: 7 << 16, IDLo: l.ids.Add(1) << 20,
-		Header: make([]byte, 4+32), Data: []byte(strings.Repeat("x", len(ids))),
-		Parts: []store.Part{{Bytes: n, Batches: 1, Span: n, Records: n, Producer: -1}},
-	}
-	for _, id := range ids {
-		var h [16]byte
-		if id >= 0 {
-			h = hash(id)
-		}
-		s.Hashes = append(s.Hashes, h)
-	}
-	return s
-}
-
-func (l *ledger) append(db *store.DB, segs ...store.Segment) []store.SegmentResult {
-	l.t.Helper()
-	res, err := db.Append(l.t.Context(), segs, true)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return res
-}
-
-func (l *ledger) want(got store.SegmentResult, status store.SegmentStatus, base, end, next int64) {
-	l.t.Helper()
-	if got.Status != status || got.Base != base || got.End != end || got.Next != next {
-		l.t.Fatalf("status %d, segment %d–%d, next %d; want status %d, segment %d–%d, next %d",
-			got.Status, got.Base, got.End, got.Next, status, base, end, next)
-	}
-}
 
 func TestAppendRepeatedCallIsStoredOnce(t *testing.T) {
 	t.Parallel()
@@ -394,120 +306,6 @@ func TestAppendKnowsIDsOnlySoFarBack(t *testing.T) {
 	}
 	if r := l.append(l.db, l.segment(0, 3600, 1))[0]; r.Status != store.SegmentStored {
 		t.Fatalf("%+v, want stored: four offsets back", r)
-	}
-}
-
-// race sends the same ids through two databases at once, rounds times, and
-// counts ids that were stored more than once.
-func (l *ledger) race(rounds int) (repeated int) {
-	l.t.Helper()
-	dbs := []*store.DB{l.db, storetest.Open(l.t, l.db)}
-	for r := range rounds {
-		var wg sync.WaitGroup
-		start := make(chan struct{})
-		for w := range 8 {
-			wg.Go(func() {
-				<-start
-				for i := range 6 {
-					s := l.segment(0, 3600, 1000*r+i)
-					if _, err := dbs[w%2].Append(l.t.Context(), []store.Segment{s}, true); err != nil {
-						l.t.Error(err)
-					}
-				}
-			})
-		}
-		close(start)
-		wg.Wait()
-	}
-	l.scan(`SELECT count(*) - count(DISTINCT h) FROM log_txns, unnest(hashes) h`, nil, &repeated)
-	return repeated
-}
-
-func TestAppendConcurrentIDsAreStoredOnce(t *testing.T) {
-	t.Parallel()
-	l := newLedger(t, 3600, 1)
-	if n := l.race(20); n != 0 {
-		t.Fatalf("%d ids were stored more than once", n)
-	}
-	var rows, end int64
-	l.scan(`SELECT count(*), max(end_offset) FROM log_segments`, nil, &rows, &end)
-	if rows != 120 || end != 119 {
-		t.Fatalf("%d segments up to offset %d, want 120 up to 119", rows, end)
-	}
-}
-
-// TestAppendRaceCatchesAProbeInTheLockingStatement plants the mistake the
-// function is built around: a probe in the statement that takes the lock sees
-// a snapshot from before it waited.
-func TestAppendRaceCatchesAProbeInTheLockingStatement(t *testing.T) {
-	t.Parallel()
-	l := newLedger(t, 3600, 1)
-	l.mutate("append_1", [][2]string{
-		{"ORDER BY p.id FOR NO KEY UPDATE);", "ORDER BY p.id);"},
-		{"FROM probe_1(v_pid, v_from,", "FROM (SELECT p.id FROM log_partitions p WHERE p.id = v_pid FOR NO KEY UPDATE) held CROSS JOIN LATERAL probe_1(held.id, v_from,"},
-		{"IF v_spans OR v_probe THEN", "IF true THEN"},
-		{"WHERE v_probe\n", "WHERE true\n"},
-		// The rest of the function is left as right as it can be.
-		{"            -- 5 Write.\n", `
-			SELECT t.end_offset + 1, t.created_at INTO next_offset, v_newest FROM log_txns t
-			 WHERE t.partition_id = v_pid ORDER BY t.end_offset DESC LIMIT 1;
-			next_offset := COALESCE(next_offset, 0);
-			v_newest := COALESCE(v_newest, '-infinity');
-			v_at := next_offset + p_parts[s];
-`},
-	})
-	for _, inner := range []string{"probe_1", "rows_probe_1", "runs_probe_1"} { // one snapshot for all of it
-		l.mutate(inner, [][2]string{{"LANGUAGE plpgsql VOLATILE", "LANGUAGE plpgsql STABLE"}})
-	}
-	for range 30 {
-		if l.race(3) > 0 {
-			return
-		}
-	}
-	t.Fatal("the mutant stored no id twice: this race has no teeth")
-}
-
-// mutate replaces a function by its text with replacements made in it.
-func (l *ledger) mutate(name string, replace [][2]string) {
-	l.t.Helper()
-	b, err := os.ReadFile("schema/functions/" + name + ".sql")
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	text := string(b)
-	for _, r := range replace {
-		if !strings.Contains(text, r[0]) {
-			l.t.Fatalf("%s has no %q any more", name, r[0])
-		}
-		text = strings.ReplaceAll(text, r[0], r[1])
-	}
-	l.exec(strings.Replace(text, "CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1))
-}
-
-func TestAppendBundlesInAnyOverlapDoNotDeadlock(t *testing.T) {
-	t.Parallel()
-	l := newLedger(t, 3600, 6)
-	var wg sync.WaitGroup
-	for w := range 6 {
-		wg.Go(func() {
-			for i := range 15 {
-				var segs []store.Segment
-				for p := range l.parts {
-					if (p+w+i)%3 != 0 {
-						segs = append(segs, l.segment(p, 3600, 1000*w+i))
-					}
-				}
-				if _, err := l.db.Append(t.Context(), segs, true); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	var stored int
-	l.scan(`SELECT count(*) FROM log_segments`, nil, &stored)
-	if stored != 6*15*4 {
-		t.Fatalf("%d segments, want %d", stored, 6*15*4)
 	}
 }
 

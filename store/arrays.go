@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -103,4 +104,48 @@ func registerArray[T any](m *pgtype.Map, oid uint32, encode func([]byte, T) []by
 		panic(fmt.Sprintf("BUG: pgx does not know the type %d", oid))
 	}
 	m.RegisterType(&pgtype.Type{Name: t.Name, OID: t.OID, Codec: arrayCodec[T]{t.Codec, encode}})
+}
+
+var errNotUUIDs = errors.New("no uuid[] in binary form")
+
+// decodeUUIDs appends the elements of a binary uuid[] to dst.
+func decodeUUIDs(dst [][16]byte, b []byte) ([][16]byte, error) {
+	b, ok := arrayElements(b, uuidOID, 16)
+	if !ok {
+		return nil, errNotUUIDs
+	}
+	for ; len(b) > 0; b = b[20:] {
+		dst = append(dst, [16]byte(b[4:20]))
+	}
+	return dst, nil
+}
+
+// arrayElements returns what follows the head of a binary array without nulls:
+// its elements, each after its length, which is size.
+func arrayElements(b []byte, oid uint32, size int) ([]byte, bool) {
+	if len(b) < 12 || binary.BigEndian.Uint32(b[8:]) != oid {
+		return nil, false
+	}
+	if binary.BigEndian.Uint32(b) == 0 {
+		return nil, true
+	}
+	if len(b) < 20 {
+		return nil, false
+	}
+	n := int(binary.BigEndian.Uint32(b[12:]))
+	return b[20:], len(b) == 20+(4+size)*n
+}
+
+var errNotInt4s = errors.New("no integer[] in binary form")
+
+// decodeInt4s appends the elements of a binary integer[] to dst.
+func decodeInt4s(dst []int32, b []byte) ([]int32, error) {
+	b, ok := arrayElements(b, pgtype.Int4OID, 4)
+	if !ok {
+		return nil, errNotInt4s
+	}
+	for ; len(b) > 0; b = b[8:] {
+		dst = append(dst, int32(binary.BigEndian.Uint32(b[4:])))
+	}
+	return dst, nil
 }

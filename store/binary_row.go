@@ -86,3 +86,8 @@ func (r *binaryRow) integers(oid uint32, size int) []int64 {
 	}
 	return out
 }
+
+// timestamp decodes a timestamptz: microseconds since 2000-01-01 UTC.
+func timestamp(b []byte) time.Time {
+	return time.UnixMicro(946_684_800_000_000 + int64(binary.BigEndian.Uint64(b)))
+}

@@ -50,3 +50,19 @@ func only[T any](rows []T, err error) (T, error) {
 	}
 	return rows[0], nil
 }
+
+func orMinus1(p *int64) int64 {
+	if p == nil {
+		return -1
+	}
+	return *p
+}
+
+// orNull is a parameter that is NULL where v is its type's zero value.
+func orNull[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}

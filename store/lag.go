@@ -96,12 +96,3 @@ func (db *DB) QueueTotals(ctx context.Context, queue int64) ([]QueueTotals, erro
 	}
 	return readRows(ctx, db, db.admin, "count messages", scan, queueTotalsSQL, orNull(queue))
 }
-
-// orNull is a parameter that is NULL where v is its type's zero value.
-func orNull[T comparable](v T) *T {
-	var zero T
-	if v == zero {
-		return nil
-	}
-	return &v
-}

@@ -19,7 +19,8 @@ func TestALongCallGivesBackTheStatementTimeout(t *testing.T) {
 	db := storetest.OpenConfig(t, cfg)
 	timeout := func(conn interface {
 		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-	}) (s string) {
+	},
+	) (s string) {
 		t.Helper()
 		if err := conn.QueryRow(context.Background(), "SHOW statement_timeout").Scan(&s); err != nil {
 			t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 var (
@@ -217,18 +216,4 @@ func (w *runWork) collectBlocks(rows pgx.Rows, shift map[int64]int64) error {
 		}
 	}
 	return rows.Err()
-}
-
-var errNotInt4s = errors.New("no integer[] in binary form")
-
-// decodeInt4s appends the elements of a binary integer[] to dst.
-func decodeInt4s(dst []int32, b []byte) ([]int32, error) {
-	b, ok := arrayElements(b, pgtype.Int4OID, 4)
-	if !ok {
-		return nil, errNotInt4s
-	}
-	for ; len(b) > 0; b = b[8:] {
-		dst = append(dst, int32(binary.BigEndian.Uint32(b[4:])))
-	}
-	return dst, nil
 }

@@ -226,17 +226,3 @@ func readTransacted(text []byte, tx *Transaction, epoch int32) (Transacted, erro
 	}
 	return out, nil
 }
-
-// ackError is why ack_apply_1 refused; nil for verdict 0.
-func ackError(verdict int16, group string) error {
-	switch verdict {
-	case 0:
-		return nil
-	case 1:
-		return ErrLeaseLost
-	case 2:
-		return fmt.Errorf("group %q has no position in the partition: %w", group, ErrNotFound)
-	default:
-		return fmt.Errorf("%w: at most %d", ErrTooManyAcked, AckedMax)
-	}
-}

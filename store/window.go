@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
@@ -78,39 +77,4 @@ func (w *Window) collect(rows pgx.Rows, row func(WindowRow) error) error {
 		}
 	}
 	return rows.Err()
-}
-
-// timestamp decodes a timestamptz: microseconds since 2000-01-01 UTC.
-func timestamp(b []byte) time.Time {
-	return time.UnixMicro(946_684_800_000_000 + int64(binary.BigEndian.Uint64(b)))
-}
-
-var errNotUUIDs = errors.New("no uuid[] in binary form")
-
-// decodeUUIDs appends the elements of a binary uuid[] to dst.
-func decodeUUIDs(dst [][16]byte, b []byte) ([][16]byte, error) {
-	b, ok := arrayElements(b, uuidOID, 16)
-	if !ok {
-		return nil, errNotUUIDs
-	}
-	for ; len(b) > 0; b = b[20:] {
-		dst = append(dst, [16]byte(b[4:20]))
-	}
-	return dst, nil
-}
-
-// arrayElements returns what follows the head of a binary array without nulls:
-// its elements, each after its length, which is size.
-func arrayElements(b []byte, oid uint32, size int) ([]byte, bool) {
-	if len(b) < 12 || binary.BigEndian.Uint32(b[8:]) != oid {
-		return nil, false
-	}
-	if binary.BigEndian.Uint32(b) == 0 {
-		return nil, true
-	}
-	if len(b) < 20 {
-		return nil, false
-	}
-	n := int(binary.BigEndian.Uint32(b[12:]))
-	return b[20:], len(b) == 20+(4+size)*n
 }
