@@ -98,14 +98,8 @@ func (db *DB) Ack(ctx context.Context, call uuid.UUID, acks []CursorAck) ([]Acke
 		if wait != nil {
 			a.Wait = time.Duration(*wait) * time.Millisecond
 		}
-		switch status {
-		case 0:
-		case 1:
-			a.Err = fmt.Errorf("ack: %w", ErrLeaseLost)
-		case 2:
-			a.Err = fmt.Errorf("ack: group %q has no position in the partition: %w", acks[i].Group, ErrNotFound)
-		default:
-			a.Err = fmt.Errorf("ack: %w: at most %d", ErrTooManyAcked, AckedMax)
+		if err := ackError(status, acks[i].Group); err != nil {
+			a.Err = fmt.Errorf("ack: %w", err)
 		}
 		return a, nil
 	}

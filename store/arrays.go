@@ -2,15 +2,14 @@ package store
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Arrays are written in PostgreSQL's binary form in one pass: hashes come by the
-// thousand, a call of append_1 has two dozen arrays of numbers, and pgx's generic
+// Arrays are written and read in PostgreSQL's binary form in one pass: hashes come by
+// the thousand, a call of append_1 has two dozen arrays of numbers, and pgx's generic
 // encoder makes a plan for each element.
 //
 // The form: dimensions, flags, element type, length, lower bound, then each element
@@ -19,10 +18,7 @@ import (
 // uuidArray is a uuid[] parameter.
 type uuidArray [][16]byte
 
-const (
-	arrayHeaderLen = 20
-	uuidOID        = 2950
-)
+const arrayHeaderLen = 20
 
 // appendArrayHeader begins an array of n elements of so many bytes each, and makes room for them.
 func appendArrayHeader(buf []byte, oid uint32, n, size int) []byte {
@@ -39,7 +35,7 @@ func appendArrayHeader(buf []byte, oid uint32, n, size int) []byte {
 }
 
 func (a uuidArray) appendBinary(buf []byte) []byte {
-	buf = appendArrayHeader(buf, uuidOID, len(a), 16)
+	buf = appendArrayHeader(buf, pgtype.UUIDOID, len(a), 16)
 	for i := range a {
 		buf = binary.BigEndian.AppendUint32(buf, 16)
 		buf = append(buf, a[i][:]...)
@@ -106,20 +102,6 @@ func registerArray[T any](m *pgtype.Map, oid uint32, encode func([]byte, T) []by
 	m.RegisterType(&pgtype.Type{Name: t.Name, OID: t.OID, Codec: arrayCodec[T]{t.Codec, encode}})
 }
 
-var errNotUUIDs = errors.New("no uuid[] in binary form")
-
-// decodeUUIDs appends the elements of a binary uuid[] to dst.
-func decodeUUIDs(dst [][16]byte, b []byte) ([][16]byte, error) {
-	b, ok := arrayElements(b, uuidOID, 16)
-	if !ok {
-		return nil, errNotUUIDs
-	}
-	for ; len(b) > 0; b = b[20:] {
-		dst = append(dst, [16]byte(b[4:20]))
-	}
-	return dst, nil
-}
-
 // arrayElements returns what follows the head of a binary array without nulls:
 // its elements, each after its length, which is size.
 func arrayElements(b []byte, oid uint32, size int) ([]byte, bool) {
@@ -129,23 +111,9 @@ func arrayElements(b []byte, oid uint32, size int) ([]byte, bool) {
 	if binary.BigEndian.Uint32(b) == 0 {
 		return nil, true
 	}
-	if len(b) < 20 {
+	if len(b) < arrayHeaderLen {
 		return nil, false
 	}
 	n := int(binary.BigEndian.Uint32(b[12:]))
-	return b[20:], len(b) == 20+(4+size)*n
-}
-
-var errNotInt4s = errors.New("no integer[] in binary form")
-
-// decodeInt4s appends the elements of a binary integer[] to dst.
-func decodeInt4s(dst []int32, b []byte) ([]int32, error) {
-	b, ok := arrayElements(b, pgtype.Int4OID, 4)
-	if !ok {
-		return nil, errNotInt4s
-	}
-	for ; len(b) > 0; b = b[8:] {
-		dst = append(dst, int32(binary.BigEndian.Uint32(b[4:])))
-	}
-	return dst, nil
+	return b[arrayHeaderLen:], len(b) == arrayHeaderLen+(4+size)*n
 }

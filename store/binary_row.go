@@ -4,10 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// binaryRow reads a row of numbers and arrays of them, in binary form, from its
-// first column to its last. The first that is none is its error.
+// binaryRow reads a row in binary form, from its first column to its last. A column
+// that is not what it is read as is its error. It is for rows that come by the thousand
+// or with every call: pgx would make a plan for each of their columns.
 type binaryRow struct {
 	values [][]byte
 	err    error
@@ -68,7 +71,7 @@ func (r *binaryRow) time() time.Time {
 	return time.UnixMicro(n + epochMicros)
 }
 
-// integers is an array without nulls; NULL is none.
+// integers is an array without nulls, whose elements have size bytes; NULL is none.
 func (r *binaryRow) integers(oid uint32, size int) []int64 {
 	b := r.next()
 	if b == nil {
@@ -87,7 +90,26 @@ func (r *binaryRow) integers(oid uint32, size int) []int64 {
 	return out
 }
 
-// timestamp decodes a timestamptz: microseconds since 2000-01-01 UTC.
-func timestamp(b []byte) time.Time {
-	return time.UnixMicro(946_684_800_000_000 + int64(binary.BigEndian.Uint64(b)))
+// uuids appends the elements of a uuid[] to dst.
+func (r *binaryRow) uuids(dst [][16]byte) [][16]byte {
+	elements, ok := arrayElements(r.next(), pgtype.UUIDOID, 16)
+	if !ok {
+		r.err = errNotBinary
+	}
+	for ; len(elements) > 0; elements = elements[20:] {
+		dst = append(dst, [16]byte(elements[4:20]))
+	}
+	return dst
+}
+
+// int4s appends the elements of an integer[] to dst.
+func (r *binaryRow) int4s(dst []int32) []int32 {
+	elements, ok := arrayElements(r.next(), pgtype.Int4OID, 4)
+	if !ok {
+		r.err = errNotBinary
+	}
+	for ; len(elements) > 0; elements = elements[8:] {
+		dst = append(dst, int32(binary.BigEndian.Uint32(elements[4:])))
+	}
+	return dst
 }

@@ -95,15 +95,16 @@ func (db *DB) LiveBrokers(ctx context.Context) ([]BrokerRow, error) {
 // that was under way when it was paused.
 const brokerGoneAfter = time.Hour
 
-// Registrations tells two moments apart between which a broker was registered.
+// Registrations counts the registrations of brokers: where it differs between two
+// moments, one was registered in between.
 type Registrations struct {
 	Incarnation int32 // the epoch of the connection that answered
 	Count       int64
 }
 
-// Registrations says how often a broker was registered, and whether another one than
-// instance may write. None where there was none at either of two moments and
-// the registrations are the same.
+// Registrations says how often a broker was registered, and whether a process other
+// than instance may write. Between two moments at which none may, and with the same
+// registrations, none could.
 func (db *DB) Registrations(ctx context.Context, instance uuid.UUID) (r Registrations, others bool, err error) {
 	scan := func(row pgx.CollectableRow) (n int64, err error) { return n, row.Scan(&n, &others) }
 	rows, epoch, err := collect(ctx, db, db.read, "look for other brokers", db.readError, scan, brokerOthersSQL,

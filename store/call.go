@@ -20,7 +20,8 @@ func readRows[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb strin
 	return rows, err
 }
 
-// collect is both; epoch is that of the connection which answered.
+// collect is both, with translate, which is db.writeError or db.readError; epoch is
+// that of the connection which answered.
 func collect[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string, translate func(string, *pgx.Conn, error) error,
 	scan pgx.RowToFunc[T], sql string, args []any,
 ) (res []T, epoch int32, err error) {
@@ -39,6 +40,9 @@ func collect[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string
 	return res, incarnationOf(conn.Conn()).Epoch, nil
 }
 
+// noColumns scans the row of a function that answers nothing.
+func noColumns(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil }
+
 // only returns the one row of a result that has one or none.
 func only[T any](rows []T, err error) (T, error) {
 	var zero T
@@ -51,6 +55,7 @@ func only[T any](rows []T, err error) (T, error) {
 	return rows[0], nil
 }
 
+// orMinus1 is a column where NULL means −1.
 func orMinus1(p *int64) int64 {
 	if p == nil {
 		return -1

@@ -18,8 +18,9 @@ func (db *DB) PurgeCalls(ctx context.Context, after time.Time, keepSeconds, rows
 	return db.purgeAfter(ctx, "purge calls", callsPurgeSQL, after, keepSeconds, rowsMax)
 }
 
-// purgeAfter makes a step of forgetting that goes on where the one before ended.
-func (db *DB) purgeAfter(ctx context.Context, verb, sql string, after time.Time, keepSeconds, rowsMax int) (deleted int, upto time.Time, err error) {
+// purgeAfter makes a step of forgetting that goes on where the one before ended; args
+// are the statement's.
+func (db *DB) purgeAfter(ctx context.Context, verb, sql string, args ...any) (deleted int, upto time.Time, err error) {
 	type answer struct {
 		deleted int
 		upto    time.Time
@@ -28,6 +29,6 @@ func (db *DB) purgeAfter(ctx context.Context, verb, sql string, after time.Time,
 		err = row.Scan(&a.deleted, &a.upto)
 		return a, err
 	}
-	a, err := only(writeRows(ctx, db, db.admin, verb, scan, sql, after, keepSeconds, rowsMax))
+	a, err := only(writeRows(ctx, db, db.admin, verb, scan, sql, args...))
 	return a.deleted, a.upto, err
 }

@@ -165,7 +165,7 @@ func (db *DB) Subscribe(ctx context.Context, queues []int64, group string, s Sub
 		ms := s.Ago.Milliseconds()
 		ago = &ms
 	}
-	_, err := writeRows(ctx, db, db.write, "subscribe", func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil },
+	_, err := writeRows(ctx, db, db.write, "subscribe", noColumns,
 		subscribeSQL, queues, group, from, ago)
 	return err
 }

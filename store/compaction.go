@@ -118,7 +118,7 @@ func (db *DB) CompactionDone(ctx context.Context, partition int64, c Compacted) 
 	if !c.TombstonesDue.IsZero() {
 		due = &c.TombstonesDue
 	}
-	_, err := writeRows(ctx, db, db.admin, "note a compaction", func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil },
+	_, err := writeRows(ctx, db, db.admin, "note a compaction", noColumns,
 		compactionDoneSQL, partition, c.CleanTo, c.CleanBytes, c.CleanTotal, due)
 	return err
 }

@@ -57,11 +57,14 @@
 //	catalog.go options.go           queues, partitions, what a queue is set to
 //	brokers.go slots.go             who lives, and who coordinates which groups
 //	expiry.go                       positions that nobody needs any more
-//	append.go arrays.go binary_row.go  the write path
-//	runs.go run_entries.go          the sidecar, sorted beside it
+//	append.go segment.go append_columns.go repeats.go   the write path
+//	arrays.go binary_row.go         arrays and rows in PostgreSQL's binary form
 //	data_param.go row_buffer.go     the bytes of segments, on their way there and back
+//	window.go                       the sidecar, as the memory of ids reads it
+//	runs.go run_entries.go          the sidecar, sorted beside it
 //	read.go                         segments, marks, search by time and epoch
-//	claim.go ack.go cursors.go      positions and leases; lag.go changes.go: what groups owe, what was written to
+//	claim.go ack.go leases.go cursors.go   leases and positions
+//	lag.go changes.go               what groups owe, what was written to
 //	deadletters.go                  messages that groups gave up on
 //	kv.go timers.go transaction.go  keys and values, messages for later, all kinds of writes as one
 //	calls.go                        calls that take effect once

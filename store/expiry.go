@@ -38,7 +38,7 @@ func (db *DB) GroupsSeen(ctx context.Context, groups []string, forget time.Durat
 	if groups == nil {
 		groups = []string{}
 	}
-	_, err := writeRows(ctx, db, db.admin, "note who has members", func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil },
+	_, err := writeRows(ctx, db, db.admin, "note who has members", noColumns,
 		groupsSeenSQL, groups, forget.Milliseconds(), rowsMax)
 	return err
 }

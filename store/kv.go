@@ -104,8 +104,7 @@ type KVRow struct {
 // as a key can hold.
 var lastKey = strings.Repeat("\U0010ffff", 1024/4)
 
-// KVRead reads keys and pages of keys as of one moment. It calls each with every
-// row.
+// KVRead reads keys and pages of keys as of one moment, and calls each with every row.
 func (db *DB) KVRead(ctx context.Context, keys []KVKey, pages []KVPage, each func(KVRow)) error {
 	ns, key, pns, prefix, upto, after := []string{}, []string{}, []string{}, []string{}, []string{}, []string{} // nil would be NULL
 	rows, vals := []int32{}, []bool{}
@@ -149,14 +148,5 @@ func (db *DB) KVRead(ctx context.Context, keys []KVKey, pages []KVPage, each fun
 // PurgeKV deletes up to rowsMax expired keys, those that expired after a moment,
 // oldest first; it returns how many went, and the moment to go on after.
 func (db *DB) PurgeKV(ctx context.Context, after time.Time, rowsMax int) (deleted int, upto time.Time, err error) {
-	type answer struct {
-		deleted int
-		upto    time.Time
-	}
-	scan := func(row pgx.CollectableRow) (a answer, err error) {
-		err = row.Scan(&a.deleted, &a.upto)
-		return a, err
-	}
-	a, err := only(writeRows(ctx, db, db.admin, "purge keys", scan, kvPurgeSQL, after, rowsMax))
-	return a.deleted, a.upto, err
+	return db.purgeAfter(ctx, "purge keys", kvPurgeSQL, after, rowsMax)
 }

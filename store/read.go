@@ -56,9 +56,10 @@ type SpanRead struct {
 
 // Read returns marks and segments of all spans from one snapshot, so that a
 // segment is never at or above the NextOffset it comes with. The bytes of each
-// span are bounded by its MaxBytes and those of all together by bytesMax, spans
-// in order, but what is there for many of them is shared among them; a span's first segment comes whole if it fits bytesMax, the very
-// first one in any case.
+// span are bounded by its MaxBytes, those of all together by bytesMax. Earlier spans
+// come first, but where many have something, one may get less than it could. A span's
+// first segment comes whole if it fits what bytesMax leaves, the very first one in
+// any case.
 func (db *DB) Read(ctx context.Context, spans []ReadSpan, bytesMax int) ([]SpanRead, error) {
 	parts := make([]int64, len(spans))
 	offsets := make([]int64, len(spans))

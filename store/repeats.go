@@ -6,15 +6,16 @@ import (
 	"sync"
 )
 
-// repeatTables are tables of mayRepeat, used again.
+// repeatTables are hash tables of mayRepeat, used again.
 var repeatTables = sync.Pool{New: func() any { return new([]uint64) }}
 
-const pooledRepeatsMax = 1 << 13 // slots
+// pooledRepeatsMax is the largest table kept for another call, in slots.
+const pooledRepeatsMax = 1 << 13
 
 // mayRepeat says whether an id may occur twice among the segment's hashes and those
-// withheld. It compares hashes folded to
-// 64 bits, so it may say yes in vain (SQL then looks), and no only where all differ. In SQL the same count took some 20 µs for
-// a hundred ids, under the partition's lock.
+// withheld. It compares hashes folded to 64 bits, so it may say yes in vain (SQL then
+// looks), and no only where all differ. In SQL the same count takes some 20 µs for a
+// hundred ids, under the partition's lock.
 func (s *Segment) mayRepeat() bool {
 	n := len(s.Hashes) + len(s.Withheld)
 	if n < 2 {

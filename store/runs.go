@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	_ "embed"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -117,7 +116,7 @@ func planRun(ctx context.Context, conn *pgx.Conn, partition int64, ids, fanout, 
 		return nil, nil
 	}
 	w.first, w.last, w.level = merged[0].first, merged[fanout-1].last, merged[0].level+1
-	shift := map[int64]int64{} // by run: where it counts from, seen from the new one
+	shift := map[int64]int64{}
 	for _, r := range merged {
 		w.first = min(w.first, r.first)
 		w.ids += r.ids
@@ -169,18 +168,16 @@ func neighbours(runs []run, fanout, levelMax int) (out []run) {
 	return out
 }
 
+// collectRows adds the ids of sidecar rows.
 func (w *runWork) collectRows(rows pgx.Rows) error {
 	defer rows.Close()
 	var hashes [][16]byte
 	for rows.Next() {
-		v := rows.RawValues()
-		if len(v[0]) != 8 {
-			return errors.New("no bigint in binary form")
-		}
-		base := int64(binary.BigEndian.Uint64(v[0]))
-		var err error
-		if hashes, err = decodeUUIDs(hashes[:0], v[1]); err != nil {
-			return err
+		row := binaryRow{values: rows.RawValues()}
+		base := row.integer(0)
+		hashes = row.uuids(hashes[:0])
+		if row.err != nil {
+			return row.err
 		}
 		for k, h := range hashes {
 			if h != ([16]byte{}) { // minted
@@ -191,25 +188,21 @@ func (w *runWork) collectRows(rows pgx.Rows) error {
 	return rows.Err()
 }
 
+// collectBlocks adds the ids of runs that are merged. shift says by the end of each
+// run how much further its first offset is than that of the new one.
 func (w *runWork) collectBlocks(rows pgx.Rows, shift map[int64]int64) error {
 	defer rows.Close()
 	var hashes [][16]byte
 	var offsets []int32
 	for rows.Next() {
-		v := rows.RawValues()
-		if len(v[0]) != 8 {
-			return errors.New("no bigint in binary form")
+		row := binaryRow{values: rows.RawValues()}
+		by := int32(shift[row.integer(0)])
+		hashes, offsets = row.uuids(hashes[:0]), row.int4s(offsets[:0])
+		if row.err == nil && len(hashes) != len(offsets) {
+			row.err = fmt.Errorf("a block of a run has %d hashes and %d offsets", len(hashes), len(offsets))
 		}
-		by := int32(shift[int64(binary.BigEndian.Uint64(v[0]))])
-		var err error
-		if hashes, err = decodeUUIDs(hashes[:0], v[1]); err != nil {
-			return err
-		}
-		if offsets, err = decodeInt4s(offsets[:0], v[2]); err != nil {
-			return err
-		}
-		if len(hashes) != len(offsets) {
-			return fmt.Errorf("a block of a run has %d hashes and %d offsets", len(hashes), len(offsets))
+		if row.err != nil {
+			return row.err
 		}
 		for k, h := range hashes {
 			w.entries.add(h, offsets[k]+by)

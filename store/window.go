@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	_ "embed"
-	"encoding/binary"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -51,26 +49,21 @@ func (db *DB) ReadWindow(ctx context.Context, partition int64, seconds int32, af
 	return w, nil
 }
 
-// collect reads the rows in PostgreSQL's binary form: hashes come by the
-// million, and pgx would make a plan for each.
+// collect calls row with each of the rows. Where the window is empty, there is one
+// that has only the frame.
 func (w *Window) collect(rows pgx.Rows, row func(WindowRow) error) error {
 	defer rows.Close()
 	var r WindowRow
 	for rows.Next() {
-		v := rows.RawValues()
-		for i := range v[:5] {
-			if v[i] != nil && len(v[i]) != 8 {
-				return fmt.Errorf("column %d has %d bytes, not 8", i, len(v[i]))
-			}
-		}
-		w.End, w.At = int64(binary.BigEndian.Uint64(v[0])), timestamp(v[1])
-		if v[2] == nil {
+		b := binaryRow{values: rows.RawValues()}
+		w.End, w.At = b.integer(-1), b.time()
+		if b.values[0] == nil {
 			continue
 		}
-		r.Base, r.End, r.CreatedAt = int64(binary.BigEndian.Uint64(v[2])), int64(binary.BigEndian.Uint64(v[3])), timestamp(v[4])
-		var err error
-		if r.Hashes, err = decodeUUIDs(r.Hashes[:0], v[5]); err != nil {
-			return err
+		r.Base, r.End, r.CreatedAt = b.integer(0), b.integer(0), b.time()
+		r.Hashes = b.uuids(r.Hashes[:0])
+		if b.err != nil {
+			return b.err
 		}
 		if err := row(r); err != nil {
 			return err

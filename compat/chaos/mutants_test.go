@@ -55,8 +55,8 @@ var mutants = []struct {
 		{appendSQL, "IF next_offset > p_known[s] THEN", "IF false THEN"},
 	}},
 	{name: "one remembered batch per producer, not five", pkg: "./queen", test: "TestSequenceRuleInSQLIsTheRuleInGo", changes: []change{
-		{appendSQL, "IF v_offset >= 5 THEN", "IF v_offset >= 1 THEN"},
-		{appendSQL, "[v_offset - 3 :]", "[v_offset + 1 :]"},
+		{appendSQL, "IF v_count >= 5 THEN", "IF v_count >= 1 THEN"},
+		{appendSQL, "[v_count - 3 :]", "[v_count + 1 :]"},
 	}},
 	{name: "a producer's epoch is not fenced", pkg: "./queen", test: "TestSequenceRuleInSQLIsTheRuleInGo", changes: []change{
 		{appendSQL, "IF p_part_epoch[k] < v_state.epoch THEN", "IF false THEN"},

@@ -122,8 +122,11 @@ DECLARE
     v_states  producers[];
     v_state   producers;
     v_i       integer;
-    v_first   integer;
+    v_first   integer;        -- sequence numbers of the part
     v_last    integer;
+    v_seq     integer;        -- the newest one of the producer
+    v_behind  integer;        -- by how much the part ends before the oldest one remembered
+    v_count   integer;        -- batches remembered
     v_verdict smallint;
     v_records integer;
     v_size    integer;        -- of the kept parts, as served
@@ -246,11 +249,11 @@ BEGIN
                             END IF;
                         END LOOP;
                         IF v_verdict = 0 THEN
-                            v_byte := v_state.last_seqs[cardinality(v_state.last_seqs)];
-                            IF v_first <> ((v_byte::bigint + 1) & 2147483647)::integer THEN
+                            v_seq := v_state.last_seqs[cardinality(v_state.last_seqs)];
+                            IF v_first <> ((v_seq::bigint + 1) & 2147483647)::integer THEN
                                 -- Only before all of five remembered ones is it surely an old resend.
-                                v_byte := ((v_state.first_seqs[1]::bigint - v_last) & 2147483647)::integer;
-                                IF cardinality(v_state.first_seqs) >= 5 AND v_byte BETWEEN 1 AND 1073741823 THEN
+                                v_behind := ((v_state.first_seqs[1]::bigint - v_last) & 2147483647)::integer;
+                                IF cardinality(v_state.first_seqs) >= 5 AND v_behind BETWEEN 1 AND 1073741823 THEN
                                     v_verdict := 4;
                                 ELSE
                                     v_verdict := 2;
@@ -259,11 +262,11 @@ BEGIN
                         END IF;
                     END IF;
                     IF v_verdict = 0 THEN
-                        v_offset := cardinality(v_state.first_seqs);
-                        IF v_offset >= 5 THEN
-                            v_state.first_seqs := v_state.first_seqs[v_offset - 3 :];
-                            v_state.last_seqs := v_state.last_seqs[v_offset - 3 :];
-                            v_state.base_offsets := v_state.base_offsets[v_offset - 3 :];
+                        v_count := cardinality(v_state.first_seqs);
+                        IF v_count >= 5 THEN
+                            v_state.first_seqs := v_state.first_seqs[v_count - 3 :];
+                            v_state.last_seqs := v_state.last_seqs[v_count - 3 :];
+                            v_state.base_offsets := v_state.base_offsets[v_count - 3 :];
                         END IF;
                         v_state.first_seqs := v_state.first_seqs || v_first;
                         v_state.last_seqs := v_state.last_seqs || v_last;
