@@ -254,8 +254,10 @@ const MetadataBytesMax = 4096
 
 // CommitOffsets stores a group's positions in one call, under the Fence its
 // Coordinator gave; the answers carry Err per partition. What is refused does not
-// keep the rest from being stored. A position below 0 is kept as it is: Kafka
-// clients mean "start over" by it, and a native group reads on from the log start.
+// keep the rest from being stored. A position is kept as it is, whatever the log has.
+// Below 0, by which Kafka clients mean "start over", or below the log start, a native
+// group reads on from the log start; above the log's end, from that end as it was when
+// the position was committed; where a failover lost what was read, from where it did.
 // ErrNotCoordinator: another broker has taken the group over since, and nothing
 // was stored.
 func (e *Engine) CommitOffsets(ctx context.Context, group string, under Fence, cs []Cursor) ([]Cursor, error) {
@@ -354,6 +356,6 @@ func (e *Engine) allOffsets(ctx context.Context, group string) ([]Cursor, error)
 
 func cursorOf(ref PartitionRef, r store.CursorRow) Cursor {
 	return Cursor{
-		Partition: ref, Offset: r.Offset, Epoch: r.Epoch, Metadata: string(r.Metadata), CommittedAt: r.CommittedAt,
+		Partition: ref, Offset: r.Committed, Epoch: r.Epoch, Metadata: string(r.Metadata), CommittedAt: r.CommittedAt,
 	}
 }

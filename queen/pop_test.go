@@ -3,6 +3,7 @@ package queen
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -137,4 +138,78 @@ func TestGroupsPositionIsSharedByBothDoors(t *testing.T) {
 	if err != nil || c[0].Offset != 4 {
 		t.Fatalf("%+v, %v; want 4 after the native ack", c, err)
 	}
+}
+
+// TestACommitTheLogDoesNotHaveHidesNothing: a Kafka client may commit any position,
+// and is told by Fetch where it is wrong. Native consumers are told by nobody.
+func TestACommitTheLogDoesNotHaveHidesNothing(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, storetest.New(t))
+	commit := func(group string, offset int64) {
+		t.Helper()
+		cs, err := e.CommitOffsets(t.Context(), group, e.Coordinator(group).Fence, []Cursor{{Partition: at("q", 0), Offset: offset, Epoch: -1}})
+		if err != nil || cs[0].Err != nil {
+			t.Fatal(cs, err)
+		}
+	}
+	committed := func(group string, want int64) {
+		t.Helper()
+		c, err := e.FetchOffsets(t.Context(), group, []PartitionRef{at("q", 0)})
+		if err != nil || c[0].Offset != want {
+			t.Errorf("group %q: %+v, %v; want position %d", group, c, err, want)
+		}
+	}
+	given := func(group, want string) Popped {
+		t.Helper()
+		p := popBatch(t, e, PopRequest{Queue: "q", Group: group, Batch: 9})
+		var offsets []int64
+		for _, m := range p.Messages {
+			offsets = append(offsets, m.Offset)
+		}
+		if fmt.Sprint(offsets) != want {
+			t.Errorf("group %q was given %v, want %s", group, offsets, want)
+		}
+		return p
+	}
+	pushTo(t, e, "q", "Default", 3)
+	for _, group := range []string{"far", "acks", "leased"} {
+		commit(group, 5)
+		committed(group, 5)
+		given(group, "[]")
+	}
+	commit("lowest", math.MinInt64)
+	committed("lowest", math.MinInt64)
+	far := "far"
+	if got := depthOf(t, e, "q", &far); got != " Default=0" {
+		t.Errorf("at the end: depth%s", got)
+	}
+	pushTo(t, e, "q", "Default", 4)
+	if got := depthOf(t, e, "q", &far); got != " Default=4" {
+		t.Errorf("depth%s, want what was written since the commit", got)
+	}
+	committed("far", 5) // as long as nobody else moved it
+	p := given("far", "[3 4 5 6]")
+	committed("far", 3)
+	ackAll(t, e, p, AckCompleted)
+	committed("far", 7)
+	given("lowest", "[0 1 2 3 4 5 6]")
+
+	// Without a lease: what is acknowledged must count, and what is not must come.
+	seen := given("lowest2", "[0 1 2 3 4 5 6]")
+	ack := e.Ack(t.Context(), []Ack{{TransactionID: seen.Messages[4].TransactionID, PartitionID: seen.PartitionID, Group: "acks", Status: AckCompleted}})
+	if ack[0].Err != nil {
+		t.Fatal(ack[0].Err)
+	}
+	committed("acks", 3)
+	given("acks", "[3 5 6]")
+
+	given("leased", "[3 4 5 6]")
+
+	// What is gone is passed by, and no more.
+	commit("below", 1)
+	if got := e.Truncate(t.Context(), []Truncation{{Partition: at("q", 0), Before: 6}}); got[0].Err != nil {
+		t.Fatal(got[0].Err)
+	}
+	committed("below", 1)
+	given("below", "[6]")
 }

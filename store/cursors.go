@@ -32,11 +32,12 @@ var (
 // CursorRow is a group's position in a partition.
 type CursorRow struct {
 	Partition int64
-	Offset    int64 // the next one to read
+	Offset    int64 // the next one to read; on committing, also one that the log does not have
 	Epoch     int32 // leader epoch the client sent along, −1 for none
 	Metadata  []byte
 
 	// Only on reading:
+	Committed   int64 // what the client committed: Offset, or one the log did not have then
 	CommittedAt time.Time
 	Kafka       bool // last written by a Kafka commit
 	Queue       string
@@ -45,9 +46,10 @@ type CursorRow struct {
 }
 
 // CommitCursors stores positions as a Kafka client commits them; native leases
-// on them are void. Without kafka they are moved by hand, which is the same. gone
-// says of each whether its partition does not exist (any more), so that it was not
-// stored. ErrFenced: nothing was stored, another broker coordinates the group by now.
+// on them are void. A position above the log's end is kept to be read back, and the
+// group is at that end; the same where the log was cut below it since the epoch it
+// names. Without kafka they are moved by hand, which is the same. gone says of each
+// whether its partition does not exist (any more), so that it was not stored. ErrFenced: nothing was stored, another broker coordinates the group by now.
 func (db *DB) CommitCursors(ctx context.Context, group string, under Fence, cursors []CursorRow, kafka bool) (gone []bool, err error) {
 	n := len(cursors)
 	parts, offsets, epochs, metadata := make([]int64, n), make([]int64, n), make([]int32, n), make([][]byte, n)
@@ -77,7 +79,7 @@ func (db *DB) CommitCursors(ctx context.Context, group string, under Fence, curs
 // one, all of its positions where partitions is nil; ordered by partition.
 func (db *DB) Cursors(ctx context.Context, group string, partitions []int64) ([]CursorRow, error) {
 	scan := func(row pgx.CollectableRow) (c CursorRow, err error) {
-		err = row.Scan(&c.Partition, &c.Offset, &c.Epoch, &c.Metadata, &c.CommittedAt, &c.Kafka, &c.Queue, &c.TopicID, &c.Number)
+		err = row.Scan(&c.Partition, &c.Offset, &c.Committed, &c.Epoch, &c.Metadata, &c.CommittedAt, &c.Kafka, &c.Queue, &c.TopicID, &c.Number)
 		return c, err
 	}
 	if partitions == nil {

@@ -309,7 +309,7 @@ func TestRetentionByConsumptionWaitsForAllItsGroups(t *testing.T) {
 	}
 	commit := func(group string, offset int64) {
 		t.Helper()
-		if _, err := l.db.CommitCursors(t.Context(), group, store.Fence{}, []store.CursorRow{{Partition: l.parts[0], Offset: offset}}, false); err != nil {
+		if _, err := l.db.CommitCursors(t.Context(), group, store.Fence{}, []store.CursorRow{{Partition: l.parts[0], Offset: offset, Epoch: -1}}, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -332,6 +332,10 @@ func TestRetentionByConsumptionWaitsForAllItsGroups(t *testing.T) {
 	f("the other one decides now", 6)
 	commit("b", 10)
 	f("all is completed", 10)
+	commit("a", 99)
+	commit("b", 99) // before there was so much
+	l.append(l.db, l.segment(0, 3600, 100))
+	f("what was written since is not", 10)
 }
 
 // A step of forgetting ends after so many bytes, however few rows have them, and after

@@ -212,6 +212,9 @@ CREATE TABLE cursors (
     partition_id bigint NOT NULL,
     group_name   text COLLATE "C" NOT NULL,
     next_offset  bigint NOT NULL,
+    -- What a Kafka client committed, where next_offset is another: an offset the log
+    -- does not have yet, or had once. It is read back so; the group goes on at next_offset.
+    committed    bigint,
     leader_epoch integer NOT NULL DEFAULT -1,
     metadata     bytea  NOT NULL DEFAULT '',
     kafka        boolean NOT NULL,            -- last written by a Kafka commit

@@ -122,7 +122,7 @@ BEGIN
         SELECT count(*) INTO v_failing FROM retries r WHERE r.partition_id = p_partition AND r.group_name = p_group;
     END IF;
     UPDATE cursors c
-       SET next_offset = ack_apply_1.next_offset, kafka = false, committed_at = v_now, acked = v_done[v_n + 1 :],
+       SET next_offset = ack_apply_1.next_offset, committed = NULL, kafka = false, committed_at = v_now, acked = v_done[v_n + 1 :],
            lease_id = CASE WHEN ack_apply_1.lease_live THEN c.lease_id END,
            lease_end = CASE WHEN ack_apply_1.lease_live THEN c.lease_end END,
            lease_until = CASE WHEN ack_apply_1.lease_live THEN c.lease_until END,

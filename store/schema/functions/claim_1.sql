@@ -171,7 +171,7 @@ BEGIN
             v_most_ms := GREATEST(v_most_ms, v_ms);
             v_latest := GREATEST(v_latest, v_until);
             UPDATE cursors c
-               SET next_offset = claim_1.next_offset, kafka = false,
+               SET next_offset = claim_1.next_offset, committed = NULL, kafka = false,
                    acked = ARRAY(SELECT a FROM unnest(v_cursor.acked) a WHERE a >= claim_1.next_offset ORDER BY a),
                    lease_id = p_lease, lease_end = claim_1.lease_end, lease_until = v_until, not_before = NULL
              WHERE c.partition_id = k.id AND c.group_name = p_group;
