@@ -27,7 +27,7 @@
 //	kafkanode/      an Apache Kafka node from its published jars
 //	clients/        other people's clients, each a program with its own manifest
 //
-// The tests beside the suite (shape_test.go, dedup_test.go, restart_test.go,
+// The tests beside the suite (shape_test.go, dedup_test.go, restart_test.go, packed_test.go,
 // limits_test.go, kcat_test.go) show what this product promises beyond Kafka.
 // diff_test.go (build tag java) asks Apache Kafka and us the same. cost_test.go
 // and its parts measure what a message costs as something grows (make scale).
