@@ -52,7 +52,7 @@
 //	db.go incarnation.go dial*.go   pools, what a connection pins, which life of the database it belongs to
 //	outage.go                       failed calls in the log, a line a second at most
 //	errors.go call.go long.go       what an error means; one call, its rows, its error; one that takes long
-//	migrate.go schema/              migrations, and one write function per file
+//	migrate.go rights.go schema/    migrations, what the role may do, and one write function per file
 //	query/                          one statement per file: reads, and the calls of the functions
 //	catalog.go options.go           queues, partitions, what a queue is set to
 //	brokers.go slots.go             who lives, and who coordinates which groups

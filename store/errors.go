@@ -29,6 +29,8 @@ var (
 	ErrNewerSchema = errors.New("database schema is newer than this version")
 	// ErrChangedText: a migration or function that was applied has another text in this binary.
 	ErrChangedText = errors.New("released SQL was changed")
+	// ErrForbidden: the role lacks a right that this binary needs.
+	ErrForbidden = errors.New("not allowed in the database")
 	// ErrUnsafeDatabase: the server is set to lose commits when its machine stops.
 	ErrUnsafeDatabase = errors.New("unsafe database")
 	// ErrUnsupportedServer: the server is too old, or the database's encoding is not UTF8.
@@ -173,17 +175,32 @@ func lostError(err error, closed bool) error {
 	return err
 }
 
+// oneLine is an error of several attempts, which pgx puts below each other.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string {
+	return strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(e.error.Error())
+}
+
+func (e oneLine) Unwrap() error { return e.error }
+
 // openError translates the error of the first connection: what no retry can
 // mend is returned as it is.
 func openError(err error) error {
+	err = oneLine{err}
 	for _, final := range []error{ErrNotMigrated, ErrUnsafeDatabase, ErrUnsupportedServer} {
 		if errors.Is(err, final) {
 			return err
 		}
 	}
 	var pe *pgconn.PgError
-	if errors.As(err, &pe) && (strings.HasPrefix(pe.Code, "28") || pe.Code == "3D000") {
-		return err // who we are, or a database that does not exist
+	if errors.As(err, &pe) {
+		switch {
+		case strings.HasPrefix(pe.Code, "28"), pe.Code == "3D000", pe.Code == "42501":
+			return err // who we are, a database that does not exist, or may not be entered
+		case pe.Code == "42704", pe.Code == "22023":
+			return err // the URL sets a parameter that does not exist, or to what it cannot be
+		}
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }

@@ -74,7 +74,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 	}
 	cc, err := pgx.ParseConfig(cfg.URL)
 	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return fmt.Errorf("%w; postgres://ROLE:PASSWORD@HOST:5432/DATABASE is one that can be read", err)
 	}
 	cfg.pin(&cc.Config)
 	cc.RuntimeParams["statement_timeout"] = "0" // an index on a large table takes its time
@@ -107,19 +107,74 @@ func migrateOn(ctx context.Context, conn *pgx.Conn, cfg Config, migrations, func
 	if _, err := conn.Exec(ctx, migrationLockSQL); err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
-	var exists bool
-	if err := conn.QueryRow(ctx, schemaFindSQL, cfg.Schema).Scan(&exists); err != nil {
-		return fmt.Errorf("find schema: %w", err)
-	}
-	if !exists {
-		if _, err := conn.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{cfg.Schema}.Sanitize()); err != nil {
-			return fmt.Errorf("create schema %q: %w", cfg.Schema, err)
-		}
-	}
-	if err := migrateTables(ctx, conn, cfg, migrations); err != nil {
+	rights, err := findSchema(ctx, conn, cfg.Schema)
+	if err != nil {
 		return err
 	}
-	return installFunctions(ctx, conn, functions)
+	if !rights.exists {
+		if _, err := conn.Exec(ctx, "CREATE SCHEMA "+quote(cfg.Schema)); err != nil {
+			return rights.explain(cfg.Schema, fmt.Errorf("create schema %q: %w", cfg.Schema, err))
+		}
+	} else if err := rights.mayUse(cfg.Schema); err != nil {
+		return err
+	}
+	if rights.exists && !rights.create {
+		err = checkMigrated(ctx, conn, cfg, rights, migrations, functions)
+	} else if err = migrateTables(ctx, conn, cfg, migrations); err == nil {
+		err = installFunctions(ctx, conn, functions)
+	}
+	return rights.explain(cfg.Schema, err)
+}
+
+// checkMigrated is Migrate for a role that may change rows and nothing else: it is
+// enough that there is nothing to do.
+func checkMigrated(ctx context.Context, conn *pgx.Conn, cfg Config, rights schemaRights, migrations, functions fs.FS) error {
+	files, applied, err := filesAndApplied(ctx, conn, migrations, functions)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		was, ok := applied[f.name]
+		if !ok {
+			return fmt.Errorf("%w: schema %q lacks %s, and role %q may not change it: run queen migrate as role %q",
+				ErrNotMigrated, cfg.Schema, f.name, rights.role, rights.owner)
+		}
+		if was != f.checksum() {
+			return fmt.Errorf("%w: %s was applied to schema %q with another text", ErrChangedText, f.name, cfg.Schema)
+		}
+		delete(applied, f.name)
+	}
+	for name := range applied {
+		if !functionName.MatchString(name) {
+			return fmt.Errorf("%w: schema %q has %s, which this binary does not know; run a newer one", ErrNewerSchema, cfg.Schema, name)
+		}
+	}
+	for _, f := range files { // somebody is about to call it
+		if _, err := conn.Exec(ctx, filesPutSQL, f.name, f.checksum()); err != nil {
+			return fmt.Errorf("note %s: %w", f.name, err)
+		}
+	}
+	return nil
+}
+
+// filesAndApplied returns all that this binary ships, and what the schema has of it.
+func filesAndApplied(ctx context.Context, conn *pgx.Conn, trees ...fs.FS) (shipped []sqlFile, applied map[string]string, err error) {
+	for i, dir := range []string{"schema", "schema/functions"} {
+		sub, err := fs.Sub(trees[i], dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		files, err := readFiles(sub)
+		if err != nil {
+			return nil, nil, err
+		}
+		shipped = append(shipped, files...)
+	}
+	var pe *pgconn.PgError
+	if applied, err = appliedFiles(ctx, conn); errors.As(err, &pe) && pe.Code == "42P01" { // somebody made an empty schema
+		return shipped, nil, nil
+	}
+	return shipped, applied, err
 }
 
 // migrateTables applies the missing migrations, each in a transaction of its own.

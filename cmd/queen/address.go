@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 )
 
 // listen binds an address, refusing one that others can reach: there is no
@@ -51,6 +52,9 @@ func advertise(asked string, bound net.Addr) (host string, port int32, err error
 			}
 		}
 	}
+	if net.ParseIP(host) == nil && strings.ContainsFunc(host, notInHostNames) {
+		return "", 0, fmt.Errorf("--advertised-addr: %q is not a host: clients are to connect to it, by name or address", host)
+	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		return "", 0, fmt.Errorf("clients cannot connect to %q: name the address they use with --advertised-addr", host)
 	}
@@ -68,6 +72,12 @@ func portOf(flag, text string) (int32, error) {
 		return 0, fmt.Errorf("%s: port %q must be 1 to 65535", flag, text)
 	}
 	return int32(n), nil
+}
+
+// notInHostNames says whether a character occurs in no name of a host. Names with
+// others than ASCII are left to the resolvers of clients; a zone (%) is an address's.
+func notInHostNames(r rune) bool {
+	return r <= ' ' || r == 0x7f || strings.ContainsRune("/:@[]\\\"'`<>,;?#", r)
 }
 
 // plainHost says whether a text has nothing of a port in it.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"queenmq/store"
 	"queenmq/store/localpg"
@@ -51,7 +54,7 @@ func openDatabase(ctx context.Context, f databaseFlags, log *slog.Logger) (*data
 	}
 	db.dir = dir
 	if db.local, err = localpg.Start(ctx, localpg.Config{DataDir: dir, Log: log}); err != nil {
-		return nil, err
+		return nil, folderError(dir, err)
 	}
 	db.config.URL = db.local.URL()
 	return db, nil
@@ -65,14 +68,34 @@ func (db *database) takeFolder(named place) (err error) {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the data folder: %w", err)
+		return folderError(dir, fmt.Errorf("make the data folder: %w", err))
 	}
 	db.dir = dir
 	db.unlock, err = localpg.Lock(dir)
+	return folderError(dir, err)
+}
+
+// folderError says what to do about a folder that cannot be used.
+func folderError(dir string, err error) error {
+	for _, e := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOTDIR, syscall.ENOSPC} {
+		if errors.Is(err, e) && !strings.Contains(err.Error(), "--data-dir") {
+			return fmt.Errorf("%w; the data folder is %s: choose another with --data-dir, or run as the user it belongs to", err, dir)
+		}
+	}
 	return err
 }
 
-func (db *database) migrate(ctx context.Context) error { return store.Migrate(ctx, db.config) }
+func (db *database) migrate(ctx context.Context) error {
+	return db.named(store.Migrate(ctx, db.config))
+}
+
+// named says of an error which database it came from, where the user said that.
+func (db *database) named(err error) error {
+	if err == nil || db.local != nil {
+		return err
+	}
+	return fmt.Errorf("--database-url: %w", err)
+}
 
 // kind is the word of the ready line.
 func (db *database) kind() string {

@@ -9,6 +9,7 @@
 //	address.go   where to listen, what to advertise, what is refused
 //	debug.go     profiles, for this machine only
 //	log.go       the log on stderr
+//	signals.go   being told to stop
 //	bench.go     queen bench: which loads, on what; the loads are in bench/
 //	bench_e2e.go bench_push.go bench_pop.go bench_dedup.go bench_table.go  some of them
 //	bench_http.go  what loads through the HTTP door have

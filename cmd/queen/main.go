@@ -62,11 +62,15 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The second signal finds no handler any more and ends the process at once.
-	context.AfterFunc(ctx, stop)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, release := untilTold(signals, func(s os.Signal) {
+		fmt.Fprintln(os.Stderr, "queen: another signal: ending at once")
+		signal.Reset() // it finds no handler any more
+		_ = syscall.Kill(os.Getpid(), s.(syscall.Signal))
+	})
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
+	release()
 	os.Exit(code)
 }
 

@@ -178,6 +178,7 @@ func (b *broker) open(ctx context.Context) (string, error) {
 	if err := b.reach(ctx, until, func() (err error) {
 		if err = database.migrate(ctx); err == nil {
 			db, err = store.Open(ctx, database.config)
+			err = database.named(err)
 		}
 		return err
 	}); err != nil {

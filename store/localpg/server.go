@@ -142,7 +142,7 @@ func (s *Server) supervise(ctx context.Context, first chan<- error) {
 			s.setPID(p.pid)
 			if err = s.waitReady(ctx, p); err == nil {
 				s.cfg.Log.InfoContext(ctx, "database ready", "pid", p.pid, "postgres", s.bin.major,
-					"adopted", p.adopted, "took", time.Since(began).Round(time.Millisecond))
+					"adopted", p.adopted, "took", time.Since(began).Round(time.Millisecond), "url", s.URL())
 				if limit == firstStartsMax {
 					limit = s.cfg.RestartsMax
 					first <- nil
