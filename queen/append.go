@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // AppendItem is one Kafka record batch for one partition.
@@ -73,46 +71,6 @@ func CompletedPending(res Appended, err error) *Pending {
 	p := &Pending{done: make(chan struct{}), res: res, err: err}
 	close(p.done)
 	return p
-}
-
-// Header is one record header. Value nil is null, distinct from empty.
-type Header struct {
-	Key   string
-	Value []byte
-}
-
-// Message is one native message to push.
-type Message struct {
-	Queue     string
-	Partition string // empty: Default, or chosen by key, id or turn in a fixed queue
-	ID        []byte // nil: minted; otherwise 1–65,535 bytes, the client's transactionId
-	Key       []byte // nil is null
-	Value     []byte // nil is null (a tombstone)
-	Headers   []Header
-	TraceID   string // empty: none
-}
-
-// PushStatus is the outcome of one pushed message.
-type PushStatus string
-
-// The outcomes of a push.
-const (
-	Queued    PushStatus = "queued"
-	Duplicate PushStatus = "duplicate"
-	Failed    PushStatus = "error"
-)
-
-// Pushed is the outcome of one Message, in request order.
-type Pushed struct {
-	Status PushStatus
-	// MessageID is the stored message's id; of the original for a duplicate, or
-	// the zero UUID when the original can no longer be read.
-	MessageID uuid.UUID
-	// TransactionID is the client's id, or the text of MessageID for a minted one.
-	TransactionID []byte
-	Partition     string // where it went
-	Offset        int64  // −1 with Failed
-	Err           error  // with Failed: one of Errors
 }
 
 // Append starts the appends in order and returns one Pending per item. It

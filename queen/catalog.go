@@ -1,13 +1,11 @@
 package queen
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -29,23 +27,6 @@ type catalog struct {
 	version int64        // catalog version last seen; owned by refresh
 	epoch   int32        // incarnation it was seen in; owned by refresh
 	seen    atomic.Int64 // both of them, for others to compare
-}
-
-// queue is a cached queue.
-type queue struct {
-	id    int64
-	topic uuid.UUID
-	desc  atomic.Pointer[Queue]
-	gone  atomic.Bool // deleted: look the name up again
-	turn  atomic.Uint32
-
-	version int64 // catalog version of desc; guarded by catalog.loading
-	counts  int   // towards catalog.partitions; guarded by catalog.mu
-
-	mu     sync.RWMutex
-	parts  []*partition // by number
-	byPart map[string]*partition
-	ids    map[int64]*partition
 }
 
 func newCatalog(db *store.DB, partitionsMax int) *catalog {
@@ -158,12 +139,6 @@ func (c *catalog) partition(ctx context.Context, ref PartitionRef) (*partition, 
 	return nil, fmt.Errorf("%w: %s has no partition %d", ErrUnknownPartition, q.name(), ref.Number)
 }
 
-// The bounds of making partitions for messages to come.
-const (
-	namesMax   = 1000   // made in one call
-	namesAhead = 10_000 // messages looked at
-)
-
 // named resolves a partition by name, making queue and partition on first use, and
 // with them what the messages after it, valid ones, will ask for: a call for each would be a
 // commit for each.
@@ -230,24 +205,6 @@ func (c *catalog) loadNamed(ctx context.Context, row store.QueueRow, name string
 	return q.named(name), nil
 }
 
-// lacking lists the names of partitions, each once and none of them name, that messages
-// to a queue ask for and that it has not, as far as known. q may be nil: it has none.
-func (q *queue) lacking(queueName, name string, msgs []Message) (names []string) {
-	seen := map[string]bool{name: true}
-	for i := range msgs[:min(len(msgs), namesAhead)] {
-		m := &msgs[i]
-		p := cmp.Or(m.Partition, DefaultPartition)
-		if m.Queue != queueName || seen[p] || q != nil && q.named(p) != nil || validateMessage(m) != nil {
-			continue
-		}
-		seen[p] = true
-		if names = append(names, p); len(names) == namesMax {
-			break
-		}
-	}
-	return names
-}
-
 // load puts a row into the cache, with its partitions if it is new or has grown:
 // those that the caller has, and what is missing then. Called with loading held.
 func (c *catalog) load(ctx context.Context, row store.QueueRow, parts ...store.PartitionRow) (*queue, error) {
@@ -301,27 +258,6 @@ func (c *catalog) fill(ctx context.Context, q *queue) error {
 	return q.grow(rows)
 }
 
-// grow takes in partitions, in the order of their numbers; those it has are passed by.
-func (q *queue) grow(rows []store.PartitionRow) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, r := range rows {
-		if r.Number < len(q.parts) {
-			continue
-		}
-		if r.Number != len(q.parts) {
-			return fmt.Errorf("list partitions: %s has no number %d", q.name(), len(q.parts))
-		}
-		p := newPartition(q, r)
-		q.parts = append(q.parts, p)
-		q.byPart[p.name] = p
-		q.ids[p.id] = p
-	}
-	n := len(q.parts)
-	q.change(func(d *Queue) { d.Partitions = max(d.Partitions, n) })
-	return nil
-}
-
 // reload reads a queue's row and partitions again.
 func (c *catalog) reload(ctx context.Context, q *queue) error {
 	c.loading.Lock()
@@ -354,207 +290,5 @@ func (c *catalog) dropLocked(q *queue) {
 	}
 	if c.byName[q.name()] == q {
 		delete(c.byName, q.name())
-	}
-}
-
-// forgetMarks drops what is remembered of the partitions' ends: the database
-// is another incarnation, in which they may lie lower.
-func (c *catalog) forgetMarks() {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, q := range c.byTopic {
-		q.mu.RLock()
-		for _, p := range q.parts {
-			p.forget()
-		}
-		q.mu.RUnlock()
-	}
-}
-
-// refresh takes over what other brokers changed. It costs one small statement
-// when nothing did, and another one that reads what did.
-func (c *catalog) refresh(ctx context.Context) error {
-	v, err := c.db.CatalogVersion(ctx)
-	if err != nil {
-		return storeError("read catalog version", err)
-	}
-	epoch := c.db.Incarnation().Epoch
-	if v == c.version && epoch == c.epoch {
-		return nil
-	}
-	c.loading.Lock()
-	defer c.loading.Unlock()
-	ids := c.topics()
-	done := len(ids) == 0
-	// Where more changed than is cached, reading what is cached costs less.
-	if !done && c.version != 0 && epoch == c.epoch && v-c.version <= int64(len(ids)) {
-		v, done, err = c.followChanges(ctx)
-	}
-	if err == nil && !done {
-		err = c.readAgain(ctx, ids, epoch != c.epoch)
-	}
-	if err != nil {
-		return err
-	}
-	c.version, c.epoch = v, epoch
-	c.seen.Store(int64(epoch)<<40 | v)
-	return nil
-}
-
-// topics lists the cached queues.
-func (c *catalog) topics() []uuid.UUID {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	ids := make([]uuid.UUID, 0, len(c.byTopic))
-	for id := range c.byTopic {
-		ids = append(ids, id)
-	}
-	return ids
-}
-
-// followChanges takes over what changed since c.version in queues that are cached,
-// up to a version. It reports whether that is all: not where a queue was deleted and
-// swept meanwhile, of which nothing is left to see. Called with loading held.
-func (c *catalog) followChanges(ctx context.Context) (version int64, all bool, err error) {
-	changes, err := c.db.ChangedQueues(ctx, c.version)
-	if err != nil {
-		return 0, false, storeError("list changed queues", err)
-	}
-	for _, row := range changes.Queues {
-		q := c.cached(QueueRef{TopicID: row.TopicID})
-		switch {
-		case q == nil:
-		case row.Deleted():
-			c.drop(q)
-		default:
-			if _, err := c.load(ctx, row); err != nil {
-				return 0, false, err
-			}
-		}
-	}
-	return changes.Version, !changes.Swept, nil
-}
-
-// readAgain reads the cached queues ids again, and drops those that are gone; in
-// another incarnation of the database nothing is taken for granted. Called with
-// loading held.
-func (c *catalog) readAgain(ctx context.Context, ids []uuid.UUID, another bool) error {
-	rows, err := c.db.Queues(ctx, nil, ids)
-	if err != nil {
-		return storeError("look up queues", err)
-	}
-	alive := make(map[uuid.UUID]bool, len(rows))
-	for _, row := range rows {
-		alive[row.TopicID] = true
-		if another {
-			if err := c.survived(ctx, row); err != nil {
-				return err
-			}
-		}
-		if _, err := c.load(ctx, row); err != nil {
-			return err
-		}
-	}
-	for _, id := range ids {
-		if q := c.cached(QueueRef{TopicID: id}); q != nil && !alive[id] {
-			c.drop(q)
-		}
-	}
-	return nil
-}
-
-// survived compares a cached queue with what another incarnation of the
-// database has of it: partitions that were lost may have left their numbers,
-// and even their ids, to others. Called with loading held.
-func (c *catalog) survived(ctx context.Context, row store.QueueRow) error {
-	q := c.cached(QueueRef{TopicID: row.TopicID})
-	if q == nil {
-		return nil
-	}
-	q.version = 0 // the lost rows may have had higher ones
-	rows, err := c.db.Partitions(ctx, q.id, 0)
-	if err != nil {
-		return storeError("list partitions", err)
-	}
-	for i, p := range q.all() {
-		if i >= len(rows) || rows[i].ID != p.id || rows[i].Name != p.name {
-			c.drop(q)
-			break
-		}
-	}
-	return nil
-}
-
-// run keeps the cache fresh until ctx ends.
-func (c *catalog) run(ctx context.Context, every, timeout time.Duration, failed func(error)) {
-	t := time.NewTicker(every)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			call, cancel := context.WithTimeout(ctx, timeout)
-			if err := c.refresh(call); err != nil && ctx.Err() == nil {
-				failed(err)
-			}
-			cancel()
-		}
-	}
-}
-
-func (q *queue) describe() Queue { return *q.desc.Load() }
-func (q *queue) name() string    { return q.desc.Load().Name }
-
-// change replaces the description by a changed copy.
-func (q *queue) change(f func(*Queue)) {
-	for {
-		old := q.desc.Load()
-		d := *old
-		f(&d)
-		if q.desc.CompareAndSwap(old, &d) {
-			return
-		}
-	}
-}
-
-func (q *queue) size() int {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	return len(q.parts)
-}
-
-func (q *queue) partition(n int32) *partition {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	if n < 0 || int(n) >= len(q.parts) {
-		return nil
-	}
-	return q.parts[n]
-}
-
-func (q *queue) named(name string) *partition {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	return q.byPart[name]
-}
-
-func (q *queue) byID(id int64) *partition {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	return q.ids[id]
-}
-
-// all lists the partitions by number.
-func (q *queue) all() []*partition {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	return q.parts[:len(q.parts):len(q.parts)]
-}
-
-func describeRow(r store.QueueRow) Queue {
-	return Queue{
-		ID: r.ID, Name: r.Name, TopicID: r.TopicID, Partitions: r.Partitions, Fixed: r.Fixed, CreatedAt: r.CreatedAt,
-		Options: describeOptions(r.QueueOptions),
 	}
 }

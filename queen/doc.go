@@ -42,15 +42,19 @@
 //
 // # Files
 //
-//	engine.go      Config, Open, Close, the list of goroutines
-//	errors.go      every error a door may see
-//	queue.go       the types of queues; queues.go: creating, configuring, deleting them
-//	catalog.go     queues and partitions by name; partition.go: what is remembered of one
-//	append.go push.go writer.go flight.go vouch.go settle.go budget.go runs.go   writing
-//	batch.go record.go native.go compression.go recompression.go record_rules.go  record batches
-//	segment.go packing.go id.go                  the stored format, message ids
-//	reader.go read.go tail.go spill.go waiters.go watch.go  reading
-//	offsets.go     offsets by time and epoch, committed positions
+//	engine.go      Open, Close, the list of goroutines; config.go: Config and every bound
+//	errors.go      every error a door may see; ledger_error.go: those of the ledger, translated
+//	queue.go options.go   the types of queues; queues.go: creating, configuring, deleting them
+//	catalog.go catalog_queue.go catalog_refresh.go   queues and partitions by name, kept fresh
+//	partition.go   what is remembered of one; incarnation.go: which life of the database it is of
+//	append.go push.go message.go   what producers ask for
+//	entry.go writer.go flight.go layout.go vouch.go settle.go successor.go   the way into the log
+//	budget.go runs.go   bytes under way; what the sidecar is sorted into
+//	batch.go record.go record_ids.go record_rules.go native.go   record batches
+//	compression.go recompression.go   their codecs
+//	segment.go packing.go id.go   the stored format, message ids
+//	read.go reader.go fetch.go tail.go spill.go waiters.go watch.go   reading
+//	offsets.go     offsets by time and epoch, committed positions; truncate.go: a raised log start
 //	changes.go     which partitions were written to
 //	groups.go lag.go  listing, moving and deleting groups; what they owe
 //	deadletter.go  what groups gave up on: listed, replayed, purged
@@ -62,5 +66,6 @@
 //	retention.go expiry.go   bounded steps of forgetting
 //	compaction.go compact.go latest.go  superseded messages go
 //	inspect.go     sizes and producers, for who asks
-//	names.go partitioner.go metrics.go
+//	names.go       which names there can be; partitioner.go: which partition a message goes to
+//	window_source.go metrics.go   how the memory of ids reads a window back; what is counted
 package queen

@@ -3,38 +3,10 @@ package queen
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"queenmq/dedup"
 	"queenmq/store"
 )
-
-// drop marks a record as a duplicate.
-func (e *entry) drop(delta int) {
-	if e.dropped == nil {
-		e.dropped = make([]bool, e.info.Span)
-	}
-	e.dropped[delta] = true
-}
-
-// out reports that the record at a delta is not to be stored.
-func (e *entry) out(delta int) bool {
-	return e.dropped != nil && e.dropped[delta] || e.repeated != nil && e.repeated[delta]
-}
-
-// left counts the records to be stored.
-func (e *entry) left() int {
-	n := int(e.info.Span)
-	if e.dropped == nil && e.repeated == nil {
-		return n
-	}
-	for delta := range n {
-		if e.out(delta) {
-			n--
-		}
-	}
-	return n
-}
 
 // readIDs reads the ids of batches again that were read, or not, under another source.
 func (f *flight) readIDs(source string, decompressedMax int, refuse func(*entry, error)) {
@@ -178,142 +150,6 @@ func (f *flight) pack() {
 	f.call.Header, f.call.Data = f.packed.header, f.packed.stored()
 }
 
-// varintsGrow bounds how much more a message takes within a batch than alone, the
-// batch's header apart: its place is a longer number.
-const varintsGrow = 4
-
-// sizeOnce is about what a segment's bytes are together, and not less: the memory is
-// kept for readers, so what it does not use is lost as long. Messages are counted with a
-// batch header each, and share one where they follow one another.
-func (s *openSegment) sizeOnce() int {
-	messages, runs, bytes := 0, 1, s.bytes
-	for _, e := range s.entries {
-		if e.batch != nil {
-			runs++
-		}
-		messages += len(e.items)
-		if s.bytes == 0 { // made by hand, for a transaction or a timer
-			bytes += len(e.batch)
-			for _, it := range e.items {
-				bytes += it.size
-			}
-		}
-	}
-	return bytes - max(0, messages-runs)*(batchHeaderLen-varintsGrow)
-}
-
-// done reports that a Kafka entry has its answer.
-func (e *entry) done() bool {
-	select {
-	case <-e.pending.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// layout is a segment being laid out.
-type layout struct {
-	f             *flight
-	batchBytesMax int
-	idHeader      string
-	marks         []batchMark
-	hashes        [][16]byte
-	ttls          []int64 // as long as hashes were when it was last needed
-	uids          []store.UID
-	run           []*pushItem // native messages that follow one another
-}
-
-// flushRun makes one part of the native messages collected.
-func (l *layout) flushRun() {
-	if len(l.run) == 0 {
-		return
-	}
-	f := l.f
-	msgs := make([]*Message, len(l.run))
-	l.hashes = slices.Grow(l.hashes, len(l.run))
-	for i, it := range l.run {
-		msgs[i] = it.msg
-		if it.uid {
-			l.uids = append(l.uids, store.UID{Index: int32(len(l.hashes)), Hi: it.hi, Lo: it.lo})
-		}
-		l.hashes = append(l.hashes, it.hash)
-	}
-	before := len(f.data)
-	var marks []batchMark
-	f.data, marks = appendNative(f.data, msgs, time.Now(), l.batchBytesMax)
-	part := store.Part{
-		Size: int32(len(f.data) - before), Batches: int32(len(marks)),
-		Span: int32(len(l.run)), Records: int32(len(l.run)), Producer: -1,
-	}
-	for _, m := range marks {
-		part.MaxTimestamp = max(part.MaxTimestamp, m.MaxTimestamp)
-	}
-	l.marks = append(l.marks, marks...)
-	f.call.Parts = append(f.call.Parts, part)
-	f.kafka = append(f.kafka, nil)
-	f.natives = append(f.natives, l.run...)
-	l.run = l.run[:0:0]
-}
-
-// batch adds a Kafka batch: as sent, without its duplicates, or, where none of
-// its records is left, as a part that only advances its producer's sequence.
-func (l *layout) batch(e *entry, decompressedMax int) error {
-	f := l.f
-	part := store.Part{
-		Sequences: e.info.Span, Producer: e.info.ProducerID,
-		ProducerEpoch: int32(e.info.ProducerEpoch), BaseSequence: e.info.BaseSequence,
-	}
-	left := e.left()
-	if left == 0 {
-		part.Answered, part.Answer = true, e.first
-		f.call.Parts = append(f.call.Parts, part)
-		f.kafka = append(f.kafka, e)
-		return nil
-	}
-	data, info := e.batch, e.info
-	if left < int(e.info.Span) {
-		var err error
-		if data, info, err = dropRecords(e.batch, e.out, decompressedMax); err != nil {
-			return err
-		}
-	}
-	part.Size, part.Batches, part.Span = int32(len(data)), 1, info.Span
-	part.Records, part.MaxTimestamp = int32(info.Records), info.MaxTimestamp
-	f.data = append(f.data, data...)
-	source := idsMinted
-	if e.ids != nil {
-		source = e.ids.source
-		if source == idsNamedHeader {
-			l.idHeader = e.ids.header
-		}
-	}
-	l.marks = append(l.marks, kafkaMark(info, len(data), source))
-	f.call.Parts = append(f.call.Parts, part)
-	f.kafka = append(f.kafka, e)
-	f.natives = append(f.natives, make([]*pushItem, info.Span)...)
-	at := len(l.hashes)
-	l.hashes = append(l.hashes, make([][16]byte, info.Span)...)
-	if e.ids == nil {
-		return nil
-	}
-	for delta, h := range e.ids.hashes {
-		if !e.out(delta) {
-			l.hashes[at+delta] = h
-		}
-	}
-	for _, u := range e.ids.uids {
-		if !e.out(u.delta) {
-			l.uids = append(l.uids, store.UID{Index: int32(at + u.delta), Hi: u.hi, Lo: u.lo})
-		}
-	}
-	if e.ids.ttls != nil {
-		l.ttls = append(l.ttls, make([]int64, at-len(l.ttls))...)
-		l.ttls = append(l.ttls, e.ids.ttls...)
-	}
-	return nil
-}
-
 // segmentFirsts keeps tables of usual size: making one anew for each flush cost
 // as much as filling it.
 var segmentFirsts = sync.Pool{New: func() any { return new(dedup.SegmentFirsts) }}
@@ -351,4 +187,28 @@ func foldRepeats(entries []*entry) {
 			all = append(all, it)
 		}
 	}
+}
+
+// flight is a segment on its way to the database. Its id base stays until the
+// outcome is known, however often the call is repeated.
+type flight struct {
+	p       *partition
+	seg     *openSegment
+	call    store.Segment
+	header  segmentHeader // of data; the call's has the batches as they are stored
+	data    []byte        // as served
+	packed  packing       // its memory is the call's
+	base    IDBase
+	kafka   []*entry     // by part: the entry, or nil for a native part
+	natives []*pushItem  // by offset within the segment; nil where a Kafka batch lies
+	hashes  []dedup.Hash // those of call, as the cache takes them
+	// Messages not sent because they seem to be stored: with all of them found the
+	// others are stored in the same call.
+	withheld []*pushItem
+	whole    bool // something withheld was not stored after all: send everything
+	alone    bool // must not share a call
+	fixed    bool // base was given: the id its message has been promised
+	unknown  bool // an attempt may have been stored
+	changed  bool // the queue's options are to be read again
+	wrote    bool // there is something new for readers
 }

@@ -1,7 +1,10 @@
 package queen
 
 import (
+	"context"
 	"encoding/binary"
+	"fmt"
+	"strconv"
 
 	"queenmq/dedup"
 )
@@ -40,4 +43,39 @@ func murmur2(b []byte) uint32 {
 	}
 	h = (h ^ h>>13) * m
 	return h ^ h>>15
+}
+
+// pushTarget checks the names and the id of a message and finds its partition. What has
+// to be made is made for the messages after it too.
+func (e *Engine) pushTarget(ctx context.Context, m *Message, after []Message) (*partition, error) {
+	if err := validateMessage(m); err != nil {
+		return nil, err
+	}
+	return e.choosePartition(ctx, m, after...)
+}
+
+// choosePartition picks by name; in a fixed queue without a name by key as
+// Kafka's clients do, else by id so that a retry meets its original, else in turn.
+func (e *Engine) choosePartition(ctx context.Context, m *Message, after ...Message) (*partition, error) {
+	name := m.Partition
+	if name == "" {
+		q, err := e.catalog.queue(ctx, QueueRef{Name: m.Queue})
+		if err == nil && q.describe().Fixed {
+			n := q.size()
+			var i int
+			switch {
+			case n == 0:
+				return nil, fmt.Errorf("%w: %q has no partitions", ErrUnknownPartition, m.Queue)
+			case m.Key != nil:
+				i = keyPartition(m.Key, n)
+			case m.ID != nil:
+				i = idPartition(dedup.Of(m.ID), n)
+			default:
+				i = int(q.turn.Add(1) % uint32(n))
+			}
+			return e.catalog.named(ctx, m.Queue, strconv.Itoa(i))
+		}
+		name = DefaultPartition
+	}
+	return e.catalog.named(ctx, m.Queue, name, after...)
 }

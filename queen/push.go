@@ -3,17 +3,11 @@ package queen
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
-	"github.com/google/uuid"
-
 	"queenmq/dedup"
 )
-
-// IDBytesMax bounds a client's id (transactionId).
-const IDBytesMax = 65_535
 
 // push is one call of Push: it is done when no item is open.
 type push struct {
@@ -25,18 +19,6 @@ func (p *push) finish() {
 	if p.open.Add(-1) == 0 {
 		close(p.done)
 	}
-}
-
-func (it *pushItem) settle(s PushStatus, id uuid.UUID, offset int64, err error) {
-	if it.settled {
-		panic("BUG: a message settled twice")
-	}
-	it.settled = true
-	it.out.Status, it.out.MessageID, it.out.Offset, it.out.Err = s, id, offset, err
-	if it.msg.ID == nil && s != Failed {
-		it.out.TransactionID = []byte(id.String())
-	}
-	it.push.finish()
 }
 
 // Push stores messages and answers one Pushed per message, in order. The
@@ -164,121 +146,5 @@ func (e *Engine) enqueuePush(p *partition, items []*pushItem, apart bool) {
 		}
 		e.writer.enqueue(p, &entry{items: items[:n:n], apart: apart, ref: QueueRef{Name: items[0].msg.Queue}})
 		items = items[n:]
-	}
-}
-
-// newPushItem is a message, of that nativeSize, that was checked and leads.
-func newPushItem(m *Message, size int, out *Pushed, pu *push) pushItem {
-	it := pushItem{msg: m, size: size, out: out, push: pu}
-	if m.ID != nil {
-		it.hash = dedup.Of(m.ID)
-		it.hi, it.lo, it.uid = ParseID(m.ID)
-	}
-	return it
-}
-
-// pushTarget checks the names and the id of a message and finds its partition. What has
-// to be made is made for the messages after it too.
-func (e *Engine) pushTarget(ctx context.Context, m *Message, after []Message) (*partition, error) {
-	if err := validateMessage(m); err != nil {
-		return nil, err
-	}
-	return e.choosePartition(ctx, m, after...)
-}
-
-// validateMessage checks names and id.
-func validateMessage(m *Message) error {
-	if err := validateNames(m); err != nil {
-		return err
-	}
-	return validateID(m.ID)
-}
-
-func validateNames(m *Message) error {
-	if err := ValidateName("queue", m.Queue); err != nil {
-		return err
-	}
-	if m.Partition != "" {
-		if err := ValidateName("partition", m.Partition); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func validateID(id []byte) error {
-	if id != nil && (len(id) == 0 || len(id) > IDBytesMax) {
-		return fmt.Errorf("%w: a transactionId has 1 to %d bytes, this one has %d; leave it out to have one minted",
-			ErrInvalidRequest, IDBytesMax, len(id))
-	}
-	return nil
-}
-
-// fits checks whether a message, of that nativeSize, can go to a partition.
-func fits(m *Message, size int, p *partition) error {
-	o := &p.queue.desc.Load().Options
-	if o.CleanupCompact && m.Key == nil {
-		return fmt.Errorf("%w: queue %q is compacted and takes no message without a key", ErrInvalidRecord, m.Queue)
-	}
-	if limit := o.MaxMessageBytes; size > limit {
-		return fmt.Errorf("%w: the message takes %d bytes as a record batch, queue %q allows %d (maxMessageBytes)",
-			ErrTooLarge, size, m.Queue, limit)
-	}
-	return nil
-}
-
-// choosePartition picks by name; in a fixed queue without a name by key as
-// Kafka's clients do, else by id so that a retry meets its original, else in turn.
-func (e *Engine) choosePartition(ctx context.Context, m *Message, after ...Message) (*partition, error) {
-	name := m.Partition
-	if name == "" {
-		q, err := e.catalog.queue(ctx, QueueRef{Name: m.Queue})
-		if err == nil && q.describe().Fixed {
-			n := q.size()
-			var i int
-			switch {
-			case n == 0:
-				return nil, fmt.Errorf("%w: %q has no partitions", ErrUnknownPartition, m.Queue)
-			case m.Key != nil:
-				i = keyPartition(m.Key, n)
-			case m.ID != nil:
-				i = idPartition(dedup.Of(m.ID), n)
-			default:
-				i = int(q.turn.Add(1) % uint32(n))
-			}
-			return e.catalog.named(ctx, m.Queue, strconv.Itoa(i))
-		}
-		name = DefaultPartition
-	}
-	return e.catalog.named(ctx, m.Queue, name, after...)
-}
-
-// redirect hands an entry whose queue was deleted to the queue that has its
-// name now, once.
-func (e *Engine) redirect(en *entry) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), e.cfg.WriteTimeout)
-	defer cancel()
-	if en.batch != nil {
-		p, err := e.catalog.partition(ctx, PartitionRef{Queue: QueueRef{Name: en.ref.Name}, Number: en.number})
-		if err != nil {
-			e.writer.failEntry(en, err)
-			return
-		}
-		e.writer.enqueue(p, en)
-		return
-	}
-	open := en.items[:0:0]
-	for _, it := range en.items {
-		if !it.settled {
-			open = append(open, it)
-		}
-	}
-	for _, it := range open {
-		p, err := e.choosePartition(ctx, it.msg)
-		if err != nil {
-			it.settle(Failed, uuid.UUID{}, -1, err)
-			continue
-		}
-		e.writer.enqueue(p, &entry{items: []*pushItem{it}, ref: en.ref, retried: true})
 	}
 }

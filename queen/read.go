@@ -65,30 +65,6 @@ type EpochEnd struct {
 	EndOffset int64
 }
 
-// FetchItem asks for one partition's messages, decoded, by names (native API).
-type FetchItem struct {
-	Queue     string
-	Partition string // empty: Default
-	Offset    int64
-	MaxBytes  int
-}
-
-// FetchRequest reads from partitions by offset without moving any position.
-type FetchRequest struct {
-	Items    []FetchItem
-	MinBytes int           // wait until this much is there …
-	MaxWait  time.Duration // … or this long
-	MaxBytes int           // soft, over all items: the first message is returned whole
-}
-
-// Fetched answers one FetchItem.
-type Fetched struct {
-	Err           error
-	Messages      []StoredMessage
-	LogStart      int64
-	HighWatermark int64
-}
-
 // StoredMessage is a message as it is read back.
 type StoredMessage struct {
 	ID uuid.UUID

@@ -2,10 +2,7 @@ package queen
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"math"
-	"sync/atomic"
 	"time"
 
 	"queenmq/store"
@@ -96,57 +93,6 @@ func (e *Engine) read(ctx context.Context, items []readState, r ReadRequest) err
 			return err
 		}
 	}
-}
-
-// watch registers a waiter on the items' partitions and puts them into the poll.
-func (e *Engine) watch(items []readState) (*waiter, error) {
-	now := time.Now()
-	ids := make([]int64, 0, len(items))
-	for _, s := range items {
-		if s.p != nil {
-			e.watches.add(s.p, now)
-			ids = append(ids, s.p.id)
-		}
-	}
-	return e.waiters.register(ids)
-}
-
-// await waits for a wake-up. It reports false when there is nothing more to wait
-// for: the time is over, or the engine is closing. The error is ctx's.
-func (e *Engine) await(ctx context.Context, wake <-chan struct{}, d time.Duration) (bool, error) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-wake:
-		return true, nil
-	case <-t.C:
-		return false, nil
-	case <-e.stopping:
-		return false, nil
-	case <-ctx.Done():
-		return false, fmt.Errorf("wait: %w", context.Cause(ctx))
-	}
-}
-
-// watched says whether other brokers' writes to p are being polled for, so
-// that its mark is at most one poll old. A look is over many partitions at one time.
-func (e *Engine) watched(p *partition, now time.Time) bool {
-	return now.UnixNano()-p.waitedAt.Load() < int64(e.cfg.WatchFor)
-}
-
-// mayGive says whether memory may give what it has of p. Another broker may have
-// raised the log start: the ledger was asked for it within WatchFor, or is now,
-// and from then on the poll asks. Who is alone raises it himself.
-func (e *Engine) mayGive(p *partition, alone bool, now time.Time) bool {
-	if alone {
-		return true
-	}
-	since := func(at *atomic.Int64) time.Duration { return time.Duration(now.UnixNano() - at.Load()) }
-	polled := min(since(&p.waitedAt), since(&p.givenAt))
-	if polled > e.cfg.WatchFor/2 {
-		e.watches.give(p, now) // before the poll leaves it out
-	}
-	return polled < e.cfg.WatchFor && since(&p.askedAt) < e.cfg.WatchFor
 }
 
 // checkEpoch compares a client's leader epoch with ours; −1 is not checked.
@@ -317,98 +263,4 @@ func (e *Engine) diverging(ctx context.Context, s *readState) (*EpochEnd, error)
 		return &end, nil
 	}
 	return nil, nil //nolint:nilnil // no divergence is an answer
-}
-
-// Fetch answers one Fetched per item, decoded, waiting as the request says. It moves no position.
-func (e *Engine) Fetch(ctx context.Context, r FetchRequest) ([]Fetched, error) {
-	items := make([]readState, len(r.Items))
-	for i, it := range r.Items {
-		p, err := e.lookupNamed(ctx, it.Queue, it.Partition)
-		items[i] = readState{p: p, item: ReadItem{Offset: it.Offset, MaxBytes: it.MaxBytes, CurrentEpoch: -1, LastFetchedEpoch: -1}}
-		if err != nil {
-			items[i].p, items[i].answer = nil, noAnswer(err)
-		}
-	}
-	out := make([]Fetched, len(items))
-	deadline := time.Now().Add(r.MaxWait)
-	for {
-		err := e.read(ctx, items, ReadRequest{MinBytes: r.MinBytes, MaxWait: max(0, time.Until(deadline)), MaxBytes: r.MaxBytes})
-		if err != nil {
-			return nil, err
-		}
-		holes, found := false, false
-		for i := range items {
-			s := &items[i]
-			out[i] = Fetched{Err: s.answer.Err, LogStart: s.answer.LogStart, HighWatermark: s.answer.HighWatermark}
-			n := len(s.answer.Batches)
-			if n == 0 {
-				continue
-			}
-			last := lastOffset(s.answer.Batches[n-1])
-			if out[i].Messages, err = s.p.decode(s.segs, s.item.Offset, last); err != nil {
-				return nil, fmt.Errorf("fetch: %w", err)
-			}
-			if len(out[i].Messages) > 0 {
-				found = true
-				continue
-			}
-			// The offset stands on holes at the end of a batch: dropped duplicates.
-			// A reader of messages would ask for it for ever; it goes on behind them.
-			s.item.Offset, holes = last+1, true
-		}
-		if !holes || found {
-			break
-		}
-	}
-	return out, nil
-}
-
-// decode unpacks the messages of segs with offsets from … to.
-func (p *partition) decode(segs []*segment, from, to int64) ([]StoredMessage, error) {
-	var out []StoredMessage
-	for _, seg := range segs {
-		err := seg.messages(from, math.MaxInt, func(m StoredMessage) bool {
-			if m.Offset > to {
-				return false
-			}
-			m.Partition, m.PartitionID = p.name, p.id
-			out = append(out, m)
-			return true
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// lastOffset is the last offset a patched batch consumes.
-func lastOffset(batch []byte) int64 {
-	return int64(binary.BigEndian.Uint64(batch)) + int64(int32(binary.BigEndian.Uint32(batch[batchAtLastDelta:])))
-}
-
-// lookupNamed finds a partition by name without making it.
-func (e *Engine) lookupNamed(ctx context.Context, queueName, name string) (*partition, error) {
-	if err := ValidateName("queue", queueName); err != nil {
-		return nil, err
-	}
-	if name == "" {
-		name = DefaultPartition
-	}
-	q, err := e.catalog.queue(ctx, QueueRef{Name: queueName})
-	if err != nil {
-		return nil, err
-	}
-	if p := q.named(name); p != nil {
-		return p, nil
-	}
-	if err := e.catalog.reload(ctx, q); err != nil {
-		return nil, err
-	}
-	if q = e.catalog.cached(QueueRef{Name: queueName}); q != nil {
-		if p := q.named(name); p != nil {
-			return p, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: %q has no partition %q", ErrUnknownPartition, queueName, name)
 }

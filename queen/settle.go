@@ -274,22 +274,3 @@ func (w *writer) complete(e *entry, res Appended, err error) {
 	close(e.pending.done)
 	w.budget.release(e.held)
 }
-
-// gone hands entries that came by name to the queue that has the name now.
-func (w *writer) gone(f *flight) {
-	w.catalog.drop(f.p.queue)
-	w.tail.forget(f.p.id)
-	w.cache.Forget(f.p.id)
-	w.waiters.wake(f.p.id)
-	w.hotlist.wrote(f.p)
-	f.unfold()
-	for _, e := range f.seg.entries {
-		if e.retried || (e.batch != nil && e.ref.Name == "") {
-			w.failEntry(e, unknownQueue(e.ref))
-			continue
-		}
-		e.retried = true
-		e.dropped = nil // what the deleted queue had
-		w.redirect(e)
-	}
-}

@@ -2,37 +2,13 @@ package queen
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"queenmq/store"
 )
-
-// incarnation remembers which one the memory belongs to.
-type incarnation struct {
-	mu    sync.Mutex
-	epoch int32
-}
-
-// meetIncarnation forgets what was learned from another incarnation of the
-// database (failover, restore). It is called before memory is used; what a
-// write relies on is checked once more against its own connection.
-func (e *Engine) meetIncarnation() {
-	now := e.db.Incarnation().Epoch
-	e.incarnation.mu.Lock()
-	defer e.incarnation.mu.Unlock()
-	if now == e.incarnation.epoch {
-		return
-	}
-	if e.incarnation.epoch != 0 {
-		e.log.Warn("the database is another incarnation (failover or restore); memory dropped", "epoch", now)
-		e.tail.forgetAll()
-		e.catalog.forgetMarks()
-		e.cache.ForgetAll()
-	}
-	e.incarnation.epoch = now
-}
 
 // poll looks for other brokers' writes to partitions that have waiters, or had
 // a short while ago, and for where those begin by now that are read from memory.
@@ -170,4 +146,55 @@ func (w *watchSet) since(t time.Time) []*partition {
 		out = append(out, p)
 	}
 	return out
+}
+
+// watch registers a waiter on the items' partitions and puts them into the poll.
+func (e *Engine) watch(items []readState) (*waiter, error) {
+	now := time.Now()
+	ids := make([]int64, 0, len(items))
+	for _, s := range items {
+		if s.p != nil {
+			e.watches.add(s.p, now)
+			ids = append(ids, s.p.id)
+		}
+	}
+	return e.waiters.register(ids)
+}
+
+// await waits for a wake-up. It reports false when there is nothing more to wait
+// for: the time is over, or the engine is closing. The error is ctx's.
+func (e *Engine) await(ctx context.Context, wake <-chan struct{}, d time.Duration) (bool, error) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-wake:
+		return true, nil
+	case <-t.C:
+		return false, nil
+	case <-e.stopping:
+		return false, nil
+	case <-ctx.Done():
+		return false, fmt.Errorf("wait: %w", context.Cause(ctx))
+	}
+}
+
+// watched says whether other brokers' writes to p are being polled for, so
+// that its mark is at most one poll old. A look is over many partitions at one time.
+func (e *Engine) watched(p *partition, now time.Time) bool {
+	return now.UnixNano()-p.waitedAt.Load() < int64(e.cfg.WatchFor)
+}
+
+// mayGive says whether memory may give what it has of p. Another broker may have
+// raised the log start: the ledger was asked for it within WatchFor, or is now,
+// and from then on the poll asks. Who is alone raises it himself.
+func (e *Engine) mayGive(p *partition, alone bool, now time.Time) bool {
+	if alone {
+		return true
+	}
+	since := func(at *atomic.Int64) time.Duration { return time.Duration(now.UnixNano() - at.Load()) }
+	polled := min(since(&p.waitedAt), since(&p.givenAt))
+	if polled > e.cfg.WatchFor/2 {
+		e.watches.give(p, now) // before the poll leaves it out
+	}
+	return polled < e.cfg.WatchFor && since(&p.askedAt) < e.cfg.WatchFor
 }
