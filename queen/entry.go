@@ -50,6 +50,7 @@ type openSegment struct {
 	turn     chan struct{} // no segment: somebody waits for the partition, see turns.go
 }
 
+// settle gives a message its outcome, which its Push may then return.
 func (it *pushItem) settle(s PushStatus, id uuid.UUID, offset int64, err error) {
 	if it.settled {
 		panic("BUG: a message settled twice")
@@ -70,6 +71,15 @@ func newPushItem(m *Message, size int, out *Pushed, pu *push) pushItem {
 		it.hi, it.lo, it.uid = ParseID(m.ID)
 	}
 	return it
+}
+
+// size is the bytes an entry counts for in a segment.
+func (e *entry) size() int {
+	n := len(e.batch)
+	for _, it := range e.items {
+		n += it.size
+	}
+	return n
 }
 
 // drop marks a record as a duplicate.
@@ -114,10 +124,7 @@ func (s *openSegment) sizeOnce() int {
 		}
 		messages += len(e.items)
 		if s.bytes == 0 { // made by hand, for a transaction or a timer
-			bytes += len(e.batch)
-			for _, it := range e.items {
-				bytes += it.size
-			}
+			bytes += e.size()
 		}
 	}
 	return bytes - max(0, messages-runs)*(batchHeaderLen-varintsGrow)

@@ -116,7 +116,7 @@ func (h *hotlist) enter(key popKey, start store.Subscription) (*popSet, error) {
 	defer h.mu.Unlock()
 	s := h.sets[key]
 	if s == nil {
-		if len(h.sets) >= popSetsMax && !h.evict(time.Now()) {
+		if len(h.sets) >= popSetsMax && !h.evict() {
 			return nil, fmt.Errorf("%w: %d selections of queues and groups are popped from at once", ErrOverloaded, len(h.sets))
 		}
 		s = &popSet{key: key, began: time.Now(), start: start, looking: make(chan struct{}, 1), isHot: map[int64]bool{}, kept: map[int64]keptBack{}, subscribed: map[int64]bool{}}
@@ -147,7 +147,7 @@ func (h *hotlist) leave(s *popSet) {
 }
 
 // evict drops one set that nobody is in. Called with mu held.
-func (h *hotlist) evict(now time.Time) bool {
+func (h *hotlist) evict() bool {
 	for _, s := range h.sets {
 		if s.users == 0 {
 			h.drop(s)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"queenmq/store"
 	"queenmq/store/storetest"
 )
 
@@ -209,6 +210,44 @@ func TestPopThatHangsUpGetsNoLease(t *testing.T) {
 		if s.users != 0 || s.waiting.Len() != 0 {
 			t.Errorf("%d pops and %d waiters are left", s.users, s.waiting.Len())
 		}
+	}
+}
+
+// A claim may give something of one queue, and find that the group is unknown at
+// another. Where that cannot be mended, since its caller has gone, what was given is
+// given back.
+func TestClaimThatCannotSubscribeGivesBackItsLease(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, storetest.New(t))
+	pushTo(t, e, "known", "a", 1)
+	pushTo(t, e, "unknown", "a", 1)
+	var parts []*partition
+	for _, queue := range []string{"known", "unknown"} {
+		p, err := e.lookupNamed(t.Context(), queue, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, p)
+	}
+	if err := e.db.Subscribe(t.Context(), []int64{parts[0].queue.id}, "g", store.Subscription{}); err != nil {
+		t.Fatal(err)
+	}
+	r := PopRequest{Namespace: "n", Group: "g", Partitions: 2, Batch: 10, Lease: time.Hour}
+	key, err := r.key()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := e.hotlist.enter(key, r.start())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	if got, err := e.claim(gone, &r, s, parts); err == nil {
+		t.Fatalf("popped%s for a caller that has gone", shown(got))
+	}
+	if got := popBatch(t, e, PopRequest{Queue: "known", Group: "g"}); len(got.Messages) != 1 {
+		t.Fatalf("%d messages, want the one that was given back", len(got.Messages))
 	}
 }
 

@@ -35,27 +35,22 @@ func (e *Engine) Release(ctx context.Context, lease uuid.UUID) {
 }
 
 func (e *Engine) release(ctx context.Context, lease uuid.UUID) error {
-	partitions, err := e.db.ReleaseLease(ctx, lease)
+	group, partitions, err := e.db.ReleaseLease(ctx, lease)
 	if err != nil {
 		return err
 	}
 	for _, id := range partitions {
-		e.hotlist.freed(id)
+		e.hotlist.freed(group, id)
 	}
 	return nil
 }
 
-// freed tells that a lease was given back in a partition.
-func (h *hotlist) freed(id int64) {
+// freed tells that a group's lease was given back in a partition.
+func (h *hotlist) freed(group string, id int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for k, sets := range h.held {
-		if k.partition != id {
-			continue
-		}
-		for s := range sets {
-			h.heat(s, s.kept[id].p)
-		}
+	for s := range h.held[heldKey{group, id}] {
+		h.heat(s, s.kept[id].p)
 	}
 }
 

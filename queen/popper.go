@@ -125,13 +125,11 @@ func (e *Engine) Pop(ctx context.Context, r PopRequest) ([]Popped, error) {
 // on the hotlist.
 func (e *Engine) claim(ctx context.Context, r *PopRequest, s *popSet, parts []*partition) ([]Popped, error) {
 	slices.SortFunc(parts, func(a, b *partition) int { return cmp.Compare(a.id, b.id) })
-	byID := make(map[int64]*partition, len(parts))
 	req := store.ClaimRequest{
 		Group: s.key.group, Most: r.Partitions, Batch: r.Batch, MaxBytes: r.MaxBytes,
 		Lease: uuid.Must(uuid.NewV7()), LeaseFor: r.Lease,
 	}
 	for _, p := range parts {
-		byID[p.id] = p
 		req.Partitions = append(req.Partitions, p.id)
 	}
 	if r.AutoAck {
@@ -150,43 +148,19 @@ func (e *Engine) claim(ctx context.Context, r *PopRequest, s *popSet, parts []*p
 		}
 		return nil, storeError("claim", err)
 	}
-	for _, c := range given {
-		e.hotlist.leased(s, byID[c.Partition], c.Left)
-		delete(byID, c.Partition)
-	}
-	var unknown []int64
-	for _, f := range refused {
-		p := byID[f.Partition]
-		delete(byID, f.Partition)
-		switch f.Why {
-		case store.ClaimLater:
-			e.hotlist.later(s, p, f.In)
-		case store.ClaimBusy:
-			e.hotlist.later(s, p, popBusyFor)
-		case store.ClaimGone:
-			e.catalog.drop(p.queue)
-		case store.ClaimUnknown:
-			unknown = append(unknown, p.queue.id)
-			e.hotlist.add(s, p)
-		case store.ClaimNothing:
-		}
-	}
-	for _, p := range parts {
-		if byID[p.id] != nil {
-			e.hotlist.add(s, p) // not looked at
-		}
-	}
+	unknown := e.proposed(s, parts, given, refused)
 	if len(unknown) > 0 {
 		// The group was deleted since it subscribed: it begins anew, as this request says.
-		slices.Sort(unknown)
-		if err := e.db.Subscribe(ctx, slices.Compact(unknown), s.key.group, r.start()); err != nil {
-			return nil, storeError("subscribe", err)
-		}
+		err = storeError("subscribe", e.db.Subscribe(ctx, unknown, s.key.group, r.start()))
 	}
 	if len(given) == 0 {
-		return nil, nil
+		return nil, err
 	}
-	got, beyond, err := e.unpack(ctx, r, s.key.group, req.Lease, parts, given)
+	var got []Popped
+	var beyond []int64
+	if err == nil {
+		got, beyond, err = e.unpack(ctx, r, s.key.group, req.Lease, parts, given)
+	}
 	if err == nil && ctx.Err() != nil {
 		err = fmt.Errorf("pop: %w", context.Cause(ctx)) // nobody is there any more
 	}
@@ -202,6 +176,41 @@ func (e *Engine) claim(ctx context.Context, r *PopRequest, s *popSet, parts []*p
 		e.leases.keep(leaseKey{req.Lease, got[i].PartitionID}, got[i].Messages)
 	}
 	return got, nil
+}
+
+// proposed tells the hotlist what became of a claim's candidates, and lists the queues, ascending, in which the group has no position and no subscription.
+func (e *Engine) proposed(s *popSet, parts []*partition, given []store.Claim, refused []store.Refused) (unknown []int64) {
+	candidates := make(map[int64]*partition, len(parts))
+	for _, p := range parts {
+		candidates[p.id] = p
+	}
+	for _, c := range given {
+		e.hotlist.leased(s, candidates[c.Partition], c.Left)
+		delete(candidates, c.Partition)
+	}
+	for _, f := range refused {
+		p := candidates[f.Partition]
+		delete(candidates, f.Partition)
+		switch f.Why {
+		case store.ClaimLater:
+			e.hotlist.later(s, p, f.In)
+		case store.ClaimBusy:
+			e.hotlist.later(s, p, popBusyFor)
+		case store.ClaimGone:
+			e.catalog.drop(p.queue)
+		case store.ClaimUnknown:
+			unknown = append(unknown, p.queue.id)
+			e.hotlist.add(s, p)
+		case store.ClaimNothing:
+		}
+	}
+	for _, p := range parts {
+		if candidates[p.id] != nil {
+			e.hotlist.add(s, p) // not looked at
+		}
+	}
+	slices.Sort(unknown)
+	return slices.Compact(unknown)
 }
 
 // unpack decodes what was given, and completes the offsets that hold no message:

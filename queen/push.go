@@ -21,27 +21,72 @@ func (p *push) finish() {
 	}
 }
 
+// pushPlan is what a call of Push asks of the writer.
+type pushPlan struct {
+	shares    []*pushShare // in the order in which the request comes to their partitions
+	followers []pushFollower
+	size      int  // bytes to be written
+	apart     bool // no two of the messages to be written have one hash
+}
+
+// pushShare is what a push has for one partition.
+type pushShare struct {
+	p     *partition
+	items []*pushItem
+}
+
+// pushFollower is a message that repeats an earlier one of its request; both places.
+type pushFollower struct{ at, leader int }
+
 // Push stores messages and answers one Pushed per message, in order. The
 // first of equal (queue, partition, id) wins, whatever the window; later ones
 // answer duplicate with its outcome. It returns when every message has an
-// outcome, or when ctx ends, with ErrOutcomeUnknown for those that have none. Only
+// outcome, or when ctx ends, then with ErrOutcomeUnknown for all of them. Only
 // in that case are the messages read any further.
 func (e *Engine) Push(ctx context.Context, msgs []Message) []Pushed {
 	out := make([]Pushed, len(msgs))
 	pu := &push{done: make(chan struct{})}
 	pu.open.Store(1) // ours, until all are enqueued
-	firsts := requestFirsts.Get().(*dedup.Firsts)
-	type target struct {
-		p     *partition
-		items []*pushItem
+	plan := e.planPush(ctx, msgs, out, pu)
+	size := plan.size
+	if size > 0 {
+		if err := e.writer.budget.acquire(ctx, size); err != nil {
+			plan.refuse(err)
+			size = 0
+		}
 	}
-	var order []*target
-	byPartition := map[*partition]*target{}
-	type follower struct{ at, leader int }
-	var followers []follower
-	size := 0
+	for _, s := range plan.shares {
+		pu.open.Add(int64(len(s.items)))
+	}
+	for _, s := range plan.shares {
+		e.enqueuePush(s.p, s.items, plan.apart)
+	}
+	pu.finish()
+	select {
+	case <-pu.done:
+		e.writer.budget.release(size)
+	case <-ctx.Done():
+		// The write goes on, into out; its outcome is what a retry will be told.
+		go func() { <-pu.done; e.writer.budget.release(size) }()
+		return unknownPushes(msgs)
+	}
+	for _, f := range plan.followers {
+		out[f.at] = out[f.leader]
+		if out[f.leader].Status == Queued {
+			out[f.at].Status = Duplicate
+		}
+		e.metrics.folded.Inc()
+	}
+	return out
+}
+
+// planPush checks messages, finds their partitions and folds ids repeated in the
+// request (layer 1). A message that is refused has its outcome in out.
+func (e *Engine) planPush(ctx context.Context, msgs []Message, out []Pushed, pu *push) (plan pushPlan) {
+	firsts := requestFirsts.Get().(*dedup.Firsts)
+	byPartition := map[*partition]*pushShare{}
 	made := make([]pushItem, len(msgs)) // one allocation for all
-	var t *target                       // of the message before, …
+	var s *pushShare                    // of the message before, …
 	var named *Message                  // … where that was named there, not chosen
 	for i := range msgs {
 		m := &msgs[i]
@@ -54,13 +99,13 @@ func (e *Engine) Push(ctx context.Context, msgs []Message) []Pushed {
 				out[i].Err = err
 				continue
 			}
-			if t = byPartition[p]; t == nil {
-				t = &target{p: p}
-				if len(order) == 0 { // mostly it has them all
-					t.items = make([]*pushItem, 0, len(msgs))
+			if s = byPartition[p]; s == nil {
+				s = &pushShare{p: p}
+				if len(plan.shares) == 0 { // mostly it has them all
+					s.items = make([]*pushItem, 0, len(msgs))
 				}
-				byPartition[p] = t
-				order = append(order, t)
+				byPartition[p] = s
+				plan.shares = append(plan.shares, s)
 			}
 			if m.Partition != "" {
 				named = m
@@ -68,63 +113,46 @@ func (e *Engine) Push(ctx context.Context, msgs []Message) []Pushed {
 		}
 		err := validateID(m.ID)
 		if err == nil {
-			err = fits(m, n, t.p)
+			err = fits(m, n, s.p)
 		}
 		if err != nil {
 			out[i].Err = err
 			continue
 		}
-		out[i].Partition = t.p.name
+		out[i].Partition = s.p.name
 		made[i] = newPushItem(m, n, &out[i], pu)
-		if l, follows := firsts.Lead(m.Queue, t.p.name, m.ID, made[i].hash, i); follows {
-			followers = append(followers, follower{i, l})
+		if l, follows := firsts.Lead(m.Queue, s.p.name, m.ID, made[i].hash, i); follows {
+			plan.followers = append(plan.followers, pushFollower{i, l})
 			continue
 		}
-		t.items = append(t.items, &made[i])
-		size += n
+		s.items = append(s.items, &made[i])
+		plan.size += n
 	}
-	apart := firsts.Apart()
+	plan.apart = firsts.Apart()
 	if firsts.Reset(); len(msgs) <= pooledFirstsMax {
 		requestFirsts.Put(firsts)
 	}
-	if size > 0 {
-		if err := e.writer.budget.acquire(ctx, size); err != nil {
-			for _, t := range order {
-				for _, it := range t.items {
-					it.out.Err = err
-				}
-			}
-			order, size = nil, 0
+	return plan
+}
+
+// refuse gives all messages that were to be written the same error.
+func (p *pushPlan) refuse(err error) {
+	for _, s := range p.shares {
+		for _, it := range s.items {
+			it.out.Err = err
 		}
 	}
-	for _, t := range order {
-		pu.open.Add(int64(len(t.items)))
-	}
-	for _, t := range order {
-		e.enqueuePush(t.p, t.items, apart)
-	}
-	pu.finish()
-	select {
-	case <-pu.done:
-		e.writer.budget.release(size)
-	case <-ctx.Done():
-		// The write goes on; its outcome is what a retry will be told.
-		go func() { <-pu.done; e.writer.budget.release(size) }()
-		lost := make([]Pushed, len(msgs))
-		for i := range lost {
-			lost[i] = Pushed{
-				Status: Failed, TransactionID: msgs[i].ID, Partition: msgs[i].Partition, Offset: -1,
-				Err: fmt.Errorf("%w: the request ended first; retry", ErrOutcomeUnknown),
-			}
+	p.shares = nil
+}
+
+// unknownPushes answers a request that ended before its messages had outcomes.
+func unknownPushes(msgs []Message) []Pushed {
+	out := make([]Pushed, len(msgs))
+	for i := range out {
+		out[i] = Pushed{
+			Status: Failed, TransactionID: msgs[i].ID, Partition: msgs[i].Partition, Offset: -1,
+			Err: fmt.Errorf("%w: the request ended first; retry", ErrOutcomeUnknown),
 		}
-		return lost
-	}
-	for _, f := range followers {
-		out[f.at] = out[f.leader]
-		if out[f.leader].Status == Queued {
-			out[f.at].Status = Duplicate
-		}
-		e.metrics.folded.Inc()
 	}
 	return out
 }

@@ -253,6 +253,7 @@ func (w *writer) fail(f *flight, err error) {
 	}
 }
 
+// failEntry gives an entry, or what of it is not settled, an error.
 func (w *writer) failEntry(e *entry, err error) {
 	if e.batch != nil {
 		w.complete(e, Appended{BaseOffset: -1, LogStart: -1}, err)

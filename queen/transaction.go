@@ -386,7 +386,8 @@ func (t *transaction) lookAgain(ctx context.Context, targets []*txTarget, got st
 	case store.TransactionGone:
 		g := targets[got.At]
 		if t.gone {
-			return t.refuse(t.kvAt-1, unknownQueue(QueueRef{Name: g.queue})), nil
+			at := t.msgAt[slices.Index(t.msgs, g.items[0].msg)]
+			return t.refuse(at, unknownQueue(QueueRef{Name: g.queue})), nil
 		}
 		t.gone = true
 		c.drop(g.p.queue)

@@ -1,6 +1,7 @@
 package queen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,11 +50,10 @@ type writer struct {
 	flying int          // guarded by mu: flushers with a bundle
 }
 
+// enqueue adds an entry to the partition's open segment, or begins one. Where nothing
+// of the partition is under way it is put on the ready list at once.
 func (w *writer) enqueue(p *partition, e *entry) {
-	size := len(e.batch)
-	for _, it := range e.items {
-		size += it.size
-	}
+	size := e.size()
 	w.count(1) // first: close waits for whatever gets past the next line
 	defer w.count(-1)
 	if w.closing.Load() {
@@ -223,7 +223,7 @@ func (w *writer) flush(ctx context.Context, fl []*flight) {
 		if bundle[0].alone {
 			landed()
 		}
-		slices.SortFunc(bundle, func(a, b *flight) int { return cmpInt64(a.p.id, b.p.id) })
+		slices.SortFunc(bundle, func(a, b *flight) int { return cmp.Compare(a.p.id, b.p.id) })
 		again, err := w.call(ctx, bundle)
 		if err == nil {
 			backoff = w.cfg.RetryMin
@@ -392,6 +392,7 @@ func (w *writer) prepare(ctx context.Context, f *flight) bool {
 	return true
 }
 
+// nothing is suspected.
 func nothing(dedup.Hash) bool { return false }
 
 // learn reads the partition's end, which must be known when an id base is minted.
@@ -420,10 +421,7 @@ func (w *writer) learn(ctx context.Context, f *flight) (mark, error) {
 func (w *writer) putBack(p *partition, rest []*entry, deadline time.Time) {
 	s := &openSegment{entries: rest, deadline: deadline}
 	for _, e := range rest {
-		s.bytes += len(e.batch)
-		for _, it := range e.items {
-			s.bytes += it.size
-		}
+		s.bytes += e.size()
 	}
 	w.count(1)
 	p.mu.Lock()
@@ -455,16 +453,6 @@ func (w *writer) close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("flush what was accepted: %w", context.Cause(ctx))
 	}
-}
-
-func cmpInt64(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // sleep waits for d or ctx.

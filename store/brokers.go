@@ -106,7 +106,10 @@ type Registrations struct {
 // than instance may write. Between two moments at which none may, and with the same
 // registrations, none could.
 func (db *DB) Registrations(ctx context.Context, instance uuid.UUID) (r Registrations, others bool, err error) {
-	scan := func(row pgx.CollectableRow) (n int64, err error) { return n, row.Scan(&n, &others) }
+	scan := func(row pgx.CollectableRow) (n int64, err error) {
+		err = row.Scan(&n, &others)
+		return n, err
+	}
 	rows, epoch, err := collect(ctx, db, db.read, "look for other brokers", db.readError, scan, brokerOthersSQL,
 		[]any{instance, brokerGoneAfter.Milliseconds()})
 	n, err := only(rows, err)

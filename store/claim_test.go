@@ -243,9 +243,9 @@ func TestClaimOfManyPartitionsSharesOneBudgetAndLease(t *testing.T) {
 		if n, _, err = c.db.ExtendLease(t.Context(), lease, 0); err != nil || n != 1 {
 			t.Fatalf("extended in %d partitions, %v; want the one that is left", n, err)
 		}
-		freed, err := c.db.ReleaseLease(t.Context(), lease)
-		if err != nil || !slices.Equal(freed, p[:1]) {
-			t.Fatalf("released %v, %v", freed, err)
+		group, freed, err := c.db.ReleaseLease(t.Context(), lease)
+		if err != nil || group != "g" || !slices.Equal(freed, p[:1]) {
+			t.Fatalf("released %v of %q, %v", freed, group, err)
 		}
 		if n, _, err = c.db.ExtendLease(t.Context(), lease, 0); err != nil || n != 0 {
 			t.Fatalf("extended in %d partitions after its end, %v", n, err)

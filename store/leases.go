@@ -43,10 +43,14 @@ func (db *DB) ExtendLease(ctx context.Context, lease uuid.UUID, by time.Duration
 	return a.renewed, until, err
 }
 
-// ReleaseLease ends a lease as if it had never been given, and returns the
-// partitions in which it was live. Repeating it is right.
-func (db *DB) ReleaseLease(ctx context.Context, lease uuid.UUID) ([]int64, error) {
-	return writeRows(ctx, db, db.write, "release lease", pgx.RowTo[int64], leaseReleaseSQL, lease)
+// ReleaseLease ends a lease as if it had never been given, and returns its group and
+// the partitions in which it was live. Repeating it is right.
+func (db *DB) ReleaseLease(ctx context.Context, lease uuid.UUID) (group string, partitions []int64, err error) {
+	partitions, err = writeRows(ctx, db, db.write, "release lease", func(row pgx.CollectableRow) (partition int64, err error) {
+		err = row.Scan(&group, &partition)
+		return partition, err
+	}, leaseReleaseSQL, lease)
+	return group, partitions, err
 }
 
 // PurgeLeases forgets up to about rowsMax leases that ended more than keepSeconds

@@ -1,2 +1,2 @@
 -- The call of lease_release_1.
-SELECT lease_release_1($1)
+SELECT group_name, partition_id FROM lease_release_1($1)
