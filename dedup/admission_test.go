@@ -272,13 +272,13 @@ func TestTwiceTheBudgetDoesNotThrash(t *testing.T) {
 func TestReadingThinsWhatItReads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const n = 900_000
+		const n = 1_600_000
 		l, rng := newLedger(), rand.NewChaCha8([32]byte{1})
 		fill(l, rng, 1, n)
-		b := newBroker(t, l, 3600, Config{BytesMax: 6 << 20, FitPercent: 45})
+		b := newBroker(t, l, 3600, Config{BytesMax: 8 << 20, FitPercent: 55})
 		b.warm(t, 1)
 		m := b.c.lookup(1).mem
-		if m.planes == planesMax || len(m.filters) == 0 || m.bytes() > 6<<20*45/100 {
+		if m.planes == planesMax || len(m.filters) == 0 || m.bytes() > 8<<20*55/100 {
 			t.Errorf("%d planes, %d filters, %d bytes", m.planes, len(m.filters), m.bytes())
 		}
 		h := []Hash{l.parts[1][3].hashes[5], l.parts[1][n/1000-1].hashes[7]}

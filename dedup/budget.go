@@ -182,10 +182,9 @@ func (c *Cache) sweep() {
 		if e.dead || e.mem == nil {
 			return true
 		}
-		if e.mem.expire(e.mem.bound(now, c.cfg.Slack)) {
-			c.charge(e)
-		}
+		e.mem.expire(e.mem.bound(now, c.cfg.Slack))
 		c.wantMerge(e) // also what nobody asks about takes few bytes once they count
+		c.charge(e)
 		unused := now.Sub(c.start) - time.Duration(e.used.Load())
 		if unused >= c.cfg.GuardFor && e.mem.width() < c.cfg.KeepMin && !e.reading {
 			c.tooSmall(e, now)

@@ -16,6 +16,7 @@
 //	entry.go      memory: one partition's ids, the gap rule, expiry, the proof
 //	block.go      ids, sorted and indexed; the hot buffer
 //	filter.go     many ids at a few bytes each
+//	sieve.go      what lets new ids pass by blocks
 //	merge.go      blocks become larger ones, and filters, in the background
 //	source.go     Source: how a window is read back
 //	reading.go    births and catching up

@@ -14,6 +14,7 @@ import (
 //	filters   large runs of ids, a few bytes each      (filter.go)
 //	blocks    sorted, immutable, larger the older       (block.go)
 //	hot       in order of arrival
+//	sieve     knows which ids are neither in blocks nor in hot   (sieve.go)
 //
 // # The invariant
 //
@@ -45,10 +46,11 @@ type memory struct {
 	filters []*filter
 	blocks  []*block
 	hot     hot
-	planes  uint8 // of filters, fewer under pressure
+	sieve   *sieve // nil: there are few, or bytes count
+	planes  uint8  // of filters, fewer under pressure
 
 	ids  int64 // kept
-	size int64 // bytes of filters and blocks
+	size int64 // bytes of filters, blocks and sieve
 
 	// The database's clock was at least clock when ours showed at.
 	clock int64
@@ -142,6 +144,9 @@ func (m *memory) expire(bound int64) bool {
 		m.forget(b.to, int64(len(b.keys)), b.bytes())
 		m.blocks = dropFirst(m.blocks)
 	}
+	if len(m.blocks) == 0 {
+		m.dropSieve()
+	}
 	if len(m.filters)+len(m.blocks) == 0 && len(m.hot.keys) > 0 && m.hot.newest < bound {
 		m.forget(m.hot.to, int64(len(m.hot.keys)), 0)
 		m.hot = hot{}
@@ -190,6 +195,10 @@ func (m *memory) add(k uint64, offset, created int64) {
 		}
 	}
 	m.hot.add(k, offset, created)
+	if m.sieve != nil {
+		m.sieve.add(k)
+		m.sieve.left--
+	}
 	m.ids++
 	if len(m.hot.keys) == blockIDsMax {
 		m.seal()
@@ -239,20 +248,21 @@ func (h holders) of(key uint64) []int32 {
 }
 
 // find returns the spans that may hold one of the keys, apart and in order, and
-// which of them may hold which. keys are the caller's to lose: they are sorted.
+// which of them may hold which. keys are the caller's to lose.
 func (m *memory) find(keys []uint64) (spans []Span, held holders) {
 	if len(keys) == 0 || m.ids == 0 {
 		return nil, holders{}
 	}
-	slices.Sort(keys)
 	var hits []hit
 	for _, f := range m.filters {
 		hits = f.find(keys, hits)
 	}
-	for _, b := range m.blocks {
-		hits = b.findAll(keys, hits)
+	if m.sieve != nil {
+		keys = m.sieve.pass(keys)
 	}
-	hits = m.hot.find(keys, hits)
+	if len(keys) > 0 {
+		hits = m.findSifted(keys, hits)
+	}
 	if len(hits) == 0 {
 		return nil, holders{}
 	}
@@ -274,6 +284,15 @@ func (m *memory) find(keys []uint64) (spans []Span, held holders) {
 		held.keys, held.at = append(held.keys, h.key), append(held.at, int32(at))
 	}
 	return spans, held
+}
+
+// findSifted looks into blocks and buffer. The keys are sorted for it.
+func (m *memory) findSifted(keys []uint64, hits []hit) []hit {
+	slices.Sort(keys)
+	for _, b := range m.blocks {
+		hits = b.findAll(keys, hits)
+	}
+	return m.hot.find(keys, hits)
 }
 
 // mergeSpans sorts spans and joins those that overlap or touch.

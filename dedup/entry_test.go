@@ -203,44 +203,59 @@ func TestMergedMemoryMissesNothing(t *testing.T) {
 		now, bound, target := int64(0), int64(0), int64(rapid.SampledFrom([]int{1, 500, 5000}).Draw(t, "target"))
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)) // of what is asked for
 		dense, blockIDs := rapid.Bool().Draw(t, "dense"), rapid.SampledFrom([]int64{100, 2000, 1 << 20}).Draw(t, "ids of a block")
+		sieveIDs := rapid.SampledFrom([]int64{1, 300, 1 << 20}).Draw(t, "ids of the first sieve")
 		var b builder
 		n := 0
+		// store adds as many blocks of a size, and leaves the last one open where that is 2.
+		store := func(blocks, size int) {
+			for range blocks {
+				now++
+				for range size {
+					k := id(n).key()
+					if n%3 == 2 { // stored before, long ago or just now
+						k = all[n*n%len(all)].key
+					}
+					off := int64(n)
+					m.add(k, off, now)
+					m.verified = off
+					all = append(all, stored{k, off, now})
+					n++
+				}
+				if len(m.hot.keys) > 0 && size != 2 {
+					m.seal()
+				}
+			}
+		}
 		t.Repeat(map[string]func(*rapid.T){
 			"blocks": func(*rapid.T) {
 				size := rapid.SampledFrom([]int{1, 3, 50, 300}).Draw(t, "size")
-				for range rapid.IntRange(1, 40-size/10).Draw(t, "n") {
-					now++
-					for range size {
-						k := id(n).key()
-						if n%3 == 2 { // stored before, long ago or just now
-							k = all[n*n%len(all)].key
-						}
-						off := int64(n)
-						m.add(k, off, now)
-						m.verified = off
-						all = append(all, stored{k, off, now})
-						n++
-					}
-					if len(m.hot.keys) > 0 {
-						m.seal()
-					}
-				}
+				store(rapid.IntRange(1, 40-size/10).Draw(t, "n"), size)
 			},
 			"merge": func(*rapid.T) {
 				for {
-					p, ok := m.next(target, dense, blockIDs)
+					p, ok := m.nextSieve(sieveIDs)
+					if !ok {
+						p, ok = m.next(target, dense, blockIDs)
+					}
 					if !ok {
 						return
 					}
 					var r merged
-					if p.filter {
+					switch p.kind {
+					case toFilter:
 						f, err := b.build(t.Context(), p.blocks, p.planes)
 						if err != nil {
 							t.Fatal(err)
 						}
 						r.filter = f
-					} else {
+					case toSieve:
+						r.sieve = newSieve(p.blocks, p.ids)
+					case toBlock:
 						r.block = merge(p.blocks)
+					}
+					if rapid.Bool().Draw(t, "appends meanwhile") {
+						store(rapid.IntRange(1, 20).Draw(t, "sealed"), 3)
+						store(1, 2)
 					}
 					if rapid.Bool().Draw(t, "meanwhile") {
 						bound = max(bound, rapid.Int64Range(0, now+1).Draw(t, "bound"))
@@ -287,7 +302,10 @@ func TestMergedMemoryMissesNothing(t *testing.T) {
 					size, ids = size+b.bytes(), ids+int64(len(b.keys))
 					order(Span{b.starts[0], b.to})
 				}
-				if size != m.size || ids+int64(len(m.hot.keys)) != m.ids {
+				if len(m.filters) > 0 && m.sieve != nil {
+					t.Fatalf("%d filters and a sieve", len(m.filters))
+				}
+				if size += m.sieve.bytes(); size != m.size || ids+int64(len(m.hot.keys)) != m.ids {
 					t.Fatalf("%d bytes and %d ids are counted as %d and %d", size, ids, m.size, m.ids)
 				}
 			},

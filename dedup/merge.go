@@ -10,8 +10,9 @@ import (
 //
 //	4 blocks of a level ──► one of the next: sorted, indexed, exact; 8 bytes per id
 //	the oldest blocks ────► filter: 2 to 4 bytes per id, and finds some in vain
+//	all blocks ───────────► sieve: 1 to 2 bytes per id, beside them
 //
-// Filters are made only where bytes count (a quarter of the budget is used) or
+// Filters are made only where bytes count (half of the budget is used) or
 // look-ups would touch too many blocks. A filter or a block covers a part of
 // the partition's ids, so that what expires last with it is a part of the whole.
 const (
@@ -19,32 +20,46 @@ const (
 	// A filter grows to this part of a partition: while memory is plenty to a
 	// larger one, because a look-up asks every filter.
 	filtersPerAll   = 16
-	filtersPerAllIf = 4 // while the budget is used to a quarter at most
-	// A block does to half of the partition, and never beyond this.
-	mergedIDsMax = 1 << 20
+	filtersPerAllIf = 4 // while the budget is used to a half at most
+	// A block does to half of the partition, and never beyond this, nor so that making
+	// a filter of it takes a large part of the budget.
+	mergedIDsMax    = 1 << 20
+	mergedPerBudget = 512 // bytes of the budget per id of a block
 	// plentyBlocks is how many blocks a partition keeps while memory is plenty.
 	// Each costs a look-up about what a filter does.
 	plentyBlocks = 24
 	mergesQueued = 1024
 )
 
-// plan is what to merge next: consecutive blocks of a memory, the oldest of
-// them for a filter.
+// plan is what to make next of consecutive blocks of a memory: the oldest of
+// them for a filter, all for a sieve.
 type plan struct {
+	kind   planKind
 	blocks []*block
-	filter bool
 	ids    int64
 	planes int
 }
 
-// merged is what became of a plan's blocks.
+type planKind uint8
+
+const (
+	toBlock planKind = iota
+	toFilter
+	toSieve
+)
+
+// merged is what became of a plan's blocks: one of these.
 type merged struct {
 	filter *filter
 	block  *block
+	sieve  *sieve
 }
 
 // dense says that bytes count: what can be under filters should be.
-func (c *Cache) dense() bool { return c.bytes.Load() > c.cfg.BytesMax/4 }
+func (c *Cache) dense() bool { return c.bytes.Load() > c.cfg.BytesMax/2 }
+
+// sifts says that there is room for first sieves. Between this and dense there are no more and no fewer of them.
+func (c *Cache) sifts() bool { return c.bytes.Load() <= c.cfg.BytesMax/8*3 }
 
 // target is how many ids the next filter of a memory should cover.
 func (m *memory) target(filters int64, filterIDsMax int) int64 {
@@ -60,7 +75,12 @@ func (c *Cache) plan(m *memory) (plan, bool) {
 	if c.dense() {
 		return m.next(m.target(filtersPerAll, c.cfg.FilterIDsMax), true, filterIDsMin)
 	}
-	return m.next(m.target(filtersPerAllIf, c.cfg.FilterIDsMax), false, max(filterIDsMin, min(m.ids/2, mergedIDsMax)))
+	if m.sieve != nil || c.sifts() { // another takes the place of the old one
+		if p, ok := m.nextSieve(sieveIDsMin); ok {
+			return p, true
+		}
+	}
+	return m.next(m.target(filtersPerAllIf, c.cfg.FilterIDsMax), false, max(filterIDsMin, min(m.ids/2, mergedIDsMax, c.cfg.BytesMax/mergedPerBudget)))
 }
 
 // next plans a merge: a filter over target ids first where bytes count, else
@@ -86,7 +106,7 @@ func (m *memory) nextFilter(target int64) (plan, bool) {
 	for i, b := range m.blocks {
 		ids, leaves = ids+int64(len(b.keys)), leaves+filterLeaves(b)
 		if ids >= target || leaves > leavesMax/2 {
-			return plan{blocks: slices.Clone(m.blocks[:i+1]), filter: true, ids: ids, planes: int(m.planes)}, true
+			return plan{blocks: slices.Clone(m.blocks[:i+1]), kind: toFilter, ids: ids, planes: int(m.planes)}, true
 		}
 	}
 	return plan{}, false
@@ -113,8 +133,11 @@ func (m *memory) nextBlock(blockIDs int64) (p plan, ok bool) {
 
 // bytes is what a merge costs while it is made, its result included.
 func (p *plan) bytes() int64 {
-	if p.filter {
+	switch p.kind {
+	case toFilter:
 		return scratchBytes(p.ids) + filterBytes(p.ids, p.planes)
+	case toSieve:
+		return sieveBytes(p.ids)
 	}
 	return (8 + 4) * p.ids
 }
@@ -123,6 +146,10 @@ func (p *plan) bytes() int64 {
 // these have not expired meanwhile. What has makes the result know more than it must.
 func (m *memory) install(p plan, r merged) {
 	first, last := p.blocks[0].starts[0], p.blocks[len(p.blocks)-1].to
+	if p.kind == toSieve {
+		m.sift(r.sieve, last)
+		return
+	}
 	from := slices.IndexFunc(m.blocks, func(b *block) bool { return b.starts[0] >= first })
 	if from < 0 || m.blocks[from].to > last {
 		return
@@ -133,7 +160,8 @@ func (m *memory) install(p plan, r merged) {
 		m.ids -= int64(len(m.blocks[to].keys))
 		to++
 	}
-	if p.filter {
+	if p.kind == toFilter {
+		m.dropSieve() // what has filters is short of bytes, or asks many of them anyway
 		m.blocks = slices.Clone(m.blocks[to:])
 		r.filter.thin(int(m.planes))
 		m.filters = append(m.filters, r.filter)
@@ -152,8 +180,11 @@ func (c *Cache) mergeDue(m *memory) bool {
 	return ok
 }
 
-// wantMerge has an entry's blocks merged, if there are enough. Under e.mu.
+// wantMerge has an entry's blocks merged, if there are enough. Under e.mu, and before the entry is charged.
 func (c *Cache) wantMerge(e *entry) {
+	if c.dense() {
+		e.mem.dropSieve()
+	}
 	if e.merging || !c.mergeDue(e.mem) {
 		return
 	}
@@ -220,8 +251,11 @@ func (c *Cache) make(ctx context.Context, b *builder, p plan) (merged, bool) {
 		return merged{}, false
 	}
 	c.stats.merges.Add(1)
-	if !p.filter {
+	switch p.kind {
+	case toBlock:
 		return merged{block: merge(p.blocks)}, true
+	case toSieve:
+		return merged{sieve: newSieve(p.blocks, p.ids)}, true
 	}
 	f, err := b.build(ctx, p.blocks, p.planes)
 	if err != nil {
@@ -248,9 +282,13 @@ func (c *Cache) mergeAlone(ctx context.Context, b *builder, m *memory) {
 	}
 }
 
-// thin drops a plane of a memory's filters, if SQL then reads at most vain ids
-// in vain per id looked up, and reports whether it did.
+// thin drops a memory's sieve, or else a plane of its filters, if SQL then reads at
+// most vain ids in vain per id looked up, and reports whether it did.
 func (m *memory) thin(vain int64) bool {
+	if m.sieve != nil {
+		m.dropSieve()
+		return true
+	}
 	if m.planes == 0 || len(m.filters) == 0 || m.ids>>(mainBits+2*(m.planes-1)) > vain {
 		return false
 	}
@@ -263,7 +301,7 @@ func (m *memory) thin(vain int64) bool {
 	return true
 }
 
-// thin makes an entry's filters less precise.
+// thin makes an entry smaller, slower and less precise.
 func (c *Cache) thin(e *entry, vain int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

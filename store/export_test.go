@@ -11,7 +11,14 @@ import (
 )
 
 // BuildRunOf is BuildRun with runs small enough for a test.
-var BuildRunOf = (*DB).buildRun
+func BuildRunOf(db *DB, ctx context.Context, partition int64, ids, fanout, levelMax int) (bool, error) {
+	return db.buildRun(ctx, partition, runShape{ids: ids, fanout: fanout, levelMax: levelMax})
+}
+
+// BuildRunBeyond is BuildRunOf where so few runs are left as they are.
+func BuildRunBeyond(db *DB, ctx context.Context, partition int64, ids, few int) (bool, error) {
+	return db.buildRun(ctx, partition, runShape{ids: ids, few: few, fanout: 2, levelMax: 1})
+}
 
 // Pools shows the pools to tests: write, read, admin.
 func (db *DB) Pools() (write, read, admin *pgxpool.Pool) { return db.write, db.read, db.admin }

@@ -25,13 +25,22 @@ var (
 	runWriteSQL string
 )
 
-// The shape of the sorted runs. A probe reads at most about twice RunIDs hashes
-// that no run covers, and per id one small row per run.
-const (
-	RunIDs      = 65536 // in a run of level 0
-	RunFanout   = 8     // runs merged into one of the next level
-	RunLevelMax = 1     // a merge sorts RunIDs × RunFanout ids at most: some 40 MB, for a moment
-)
+// RunIDs is how many ids a run of level 0 has, about. A probe reads at most about
+// twice as many hashes that no run covers, and per id one small row per run.
+const RunIDs = 65536
+
+// runShape is what a partition's runs are to be like.
+type runShape struct {
+	ids      int // of a run of level 0
+	few      int // so many runs are left as they are
+	fanout   int // runs merged into one of the next level
+	levelMax int
+}
+
+// shapeOfRuns: a merge sorts half a million ids, some 40 MB for a moment. Ten million
+// ids have 19 large runs and some small ones, so where there are no more than that,
+// merging would make nothing cheaper that is not cheap enough.
+var shapeOfRuns = runShape{ids: RunIDs, few: 24, fanout: 8, levelMax: 1}
 
 // runBuildTimeout bounds one step; a merge sorts half a million ids.
 const runBuildTimeout = time.Minute
@@ -44,18 +53,19 @@ type run struct {
 
 // BuildRun makes one step of sorting a partition's sidecar into runs and says
 // whether it made one: a run of level 0 of the oldest rows that no run covers, if
-// they have RunIDs hashes, else one of RunFanout neighbours of a level. Runs are
+// they have RunIDs hashes, else one of some neighbours of a level, where a partition
+// has more than a few. Runs are
 // derived: they change the cost of a probe, never its verdict. Sorting is done here:
 // in PostgreSQL it took almost three times as long (DESIGN.md, D27).
 func (db *DB) BuildRun(ctx context.Context, partition int64) (bool, error) {
-	return db.buildRun(ctx, partition, RunIDs, RunFanout, RunLevelMax)
+	return db.buildRun(ctx, partition, shapeOfRuns)
 }
 
-func (db *DB) buildRun(ctx context.Context, partition int64, ids, fanout, levelMax int) (did bool, err error) {
+func (db *DB) buildRun(ctx context.Context, partition int64, shape runShape) (did bool, err error) {
 	// One connection for all: rows read in one incarnation of the database must
 	// not become a run in another.
 	err = db.long(ctx, "build run", runBuildTimeout, func(ctx context.Context, conn *pgx.Conn) error {
-		w, err := planRun(ctx, conn, partition, ids, fanout, levelMax)
+		w, err := planRun(ctx, conn, partition, shape)
 		if err != nil {
 			return db.readError("build run", conn, err)
 		}
@@ -86,7 +96,7 @@ type runWork struct {
 }
 
 // planRun decides on a step and reads what it sorts; nil: there is none to make.
-func planRun(ctx context.Context, conn *pgx.Conn, partition int64, ids, fanout, levelMax int) (*runWork, error) {
+func planRun(ctx context.Context, conn *pgx.Conn, partition int64, shape runShape) (*runWork, error) {
 	runs, err := listRuns(ctx, conn, partition)
 	if err != nil {
 		return nil, err
@@ -96,10 +106,10 @@ func planRun(ctx context.Context, conn *pgx.Conn, partition int64, ids, fanout, 
 		w.above = runs[len(runs)-1].last
 	}
 	var first, last, n *int64
-	if err := conn.QueryRow(ctx, runDueSQL, partition, w.above, ids).Scan(&first, &last, &n); err != nil {
+	if err := conn.QueryRow(ctx, runDueSQL, partition, w.above, shape.ids).Scan(&first, &last, &n); err != nil {
 		return nil, err
 	}
-	if n != nil && *n >= int64(ids) {
+	if n != nil && *n >= int64(shape.ids) {
 		if !spansRun(*first, *last) {
 			return nil, nil
 		}
@@ -111,11 +121,11 @@ func planRun(ctx context.Context, conn *pgx.Conn, partition int64, ids, fanout, 
 		}
 		return w, w.collectRows(rows)
 	}
-	merged := neighbours(runs, fanout, levelMax)
+	merged := shape.neighbours(runs)
 	if merged == nil {
 		return nil, nil
 	}
-	w.first, w.last, w.level = merged[0].first, merged[fanout-1].last, merged[0].level+1
+	w.first, w.last, w.level = merged[0].first, merged[shape.fanout-1].last, merged[0].level+1
 	shift := map[int64]int64{}
 	for _, r := range merged {
 		w.first = min(w.first, r.first)
@@ -153,11 +163,14 @@ func listRuns(ctx context.Context, conn *pgx.Conn, partition int64) ([]run, erro
 }
 
 // neighbours returns the oldest runs of the lowest level below levelMax that has
-// so many side by side, or nil.
-func neighbours(runs []run, fanout, levelMax int) (out []run) {
-	for end := fanout; end <= len(runs); end++ {
-		some := runs[end-fanout : end]
-		same := int(some[0].level) < levelMax && (out == nil || some[0].level < out[0].level)
+// a fanout of them side by side, or nil.
+func (s runShape) neighbours(runs []run) (out []run) {
+	if len(runs) <= s.few {
+		return nil
+	}
+	for end := s.fanout; end <= len(runs); end++ {
+		some := runs[end-s.fanout : end]
+		same := int(some[0].level) < s.levelMax && (out == nil || some[0].level < out[0].level)
 		for _, r := range some {
 			same = same && r.level == some[0].level
 		}

@@ -221,6 +221,38 @@ func TestRunsLeaveWhatIsTooWide(t *testing.T) {
 	}
 }
 
+// TestFewRunsAreLeftAsTheyAre: merging writes every id once more, so it begins
+// where a probe would otherwise ask many runs.
+func TestFewRunsAreLeftAsTheyAre(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	levels := func(want ...int32) {
+		t.Helper()
+		for {
+			did, err := store.BuildRunBeyond(l.db, t.Context(), l.parts[0], 2, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !did {
+				break
+			}
+		}
+		var got []int32
+		l.scan(`SELECT array_agg(level ORDER BY last_offset) FROM log_runs`, nil, &got)
+		if !slices.Equal(got, want) {
+			t.Errorf("runs of levels %v, want %v", got, want)
+		}
+	}
+	for i := range 3 {
+		l.append(l.db, l.segment(0, 3600, 2*i, 2*i+1))
+	}
+	levels(0, 0, 0)
+	l.append(l.db, l.segment(0, 3600, 6, 7))
+	levels(1, 0, 0)
+	l.append(l.db, l.segment(0, 3600, 8, 9))
+	levels(1, 1, 0)
+}
+
 // TestRunsAreReplacedTogetherOrNotAtAll lets one of the runs of a merge go while its
 // call waits: without the others in one of its own they would hide their ids.
 func TestRunsAreReplacedTogetherOrNotAtAll(t *testing.T) {
