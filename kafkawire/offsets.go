@@ -10,12 +10,13 @@ import (
 )
 
 // offsetCommit answers OffsetCommit (8) v0–10; v10 names topics by id. Positions
-// are stored per partition, each with its own code; none is when another broker
-// has taken the group over since it was looked at here. A group nobody is in accepts
-// commits without a generation, which makes it one; the retention of v2–4 and
-// the timestamps of v1 are ignored, as in Kafka. Whether the log
-// has a position is not looked at, nor is its sign: kafkajs commits −2 to start over.
-// It is read back as it was sent; where it leaves native consumers, the engine says.
+// are stored per partition, each with its own code: many of them in several calls,
+// and where one fails, or another broker has taken the group over meanwhile, the
+// rest is told so. A group nobody is in accepts commits without a generation, which
+// makes it one; the retention of v2–4 and the timestamps of v1 are ignored, as in
+// Kafka. Whether the log has a position is not looked at, nor is its sign: kafkajs
+// commits −2 to start over. It is read back as it was sent; where it leaves native
+// consumers, the engine says.
 func (c *conn) offsetCommit(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.OffsetCommitRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)

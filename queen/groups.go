@@ -137,7 +137,8 @@ type Sought struct {
 }
 
 // Seek moves a group in every partition of a queue, or in the one named, also
-// backwards; a native lease there is lost. An empty group is the group-less mode.
+// backwards; a native lease there is lost. An empty group is the group-less mode. Where
+// it fails some may have been moved already: it can be said again.
 // Partitions born later start at 0. A Kafka client that is in the group goes on from
 // where it is and commits over it.
 func (e *Engine) Seek(ctx context.Context, group, queueName, partitionName string, to SeekTo) ([]Sought, error) {
@@ -164,21 +165,19 @@ func (e *Engine) Seek(ctx context.Context, group, queueName, partitionName strin
 	if err != nil || len(parts) == 0 {
 		return nil, err
 	}
-	rows := make([]store.CursorRow, len(parts))
+	moves := make([]move, len(parts))
 	out := make([]Sought, len(parts))
 	for i, p := range parts {
-		rows[i] = store.CursorRow{Partition: p.id, Offset: targets[i], Epoch: -1}
+		moves[i] = move{i, p, store.CursorRow{Partition: p.id, Offset: targets[i], Epoch: -1}}
 		out[i] = Sought{Partition: p.name, PartitionID: p.id, Number: int(p.number), Offset: targets[i]}
 	}
-	gone, err := e.db.CommitCursors(ctx, name, Fence{}, rows, false)
-	if err != nil {
+	var lost bool
+	_, err = e.commit(ctx, name, Fence{}, moves, false, func(_ move, gone bool) { lost = lost || gone })
+	switch {
+	case err != nil:
 		return nil, storeError("seek", err)
-	}
-	for i, p := range parts {
-		if gone[i] {
-			return nil, unknownQueue(QueueRef{Name: queueName})
-		}
-		e.hotlist.moved(name, p)
+	case lost:
+		return nil, unknownQueue(QueueRef{Name: queueName})
 	}
 	return out, nil
 }

@@ -1,9 +1,11 @@
 package queen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"queenmq/store"
@@ -252,22 +254,25 @@ func (e *Engine) NewProducer(ctx context.Context) (ProducerID, error) {
 // offset.metadata.max.bytes does.
 const MetadataBytesMax = 4096
 
-// CommitOffsets stores a group's positions in one call, under the Fence its
-// Coordinator gave; the answers carry Err per partition. What is refused does not
-// keep the rest from being stored. A position is kept as it is, whatever the log has.
+// commitRowsMax is how many positions one call stores: some 30 µs of the database
+// each, under the locks of all of them.
+const commitRowsMax = 2000
+
+// CommitOffsets stores a group's positions under the Fence its Coordinator gave, in
+// calls of 2,000; the answers carry Err per partition. What is refused does not
+// keep the rest from being stored; what was stored stays when a later call fails, and
+// the rest has that error. A position is kept as it is, whatever the log has.
 // Below 0, by which Kafka clients mean "start over", or below the log start, a native
 // group reads on from the log start; above the log's end, from that end as it was when
 // the position was committed; where a failover lost what was read, from where it did.
-// ErrNotCoordinator: another broker has taken the group over since, and nothing
-// was stored.
+// An error besides the answers: nothing is known to be stored. ErrNotCoordinator:
+// another broker has taken the group over since.
 func (e *Engine) CommitOffsets(ctx context.Context, group string, under Fence, cs []Cursor) ([]Cursor, error) {
 	if err := ValidateName("group", group); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidGroup, err)
 	}
 	out := make([]Cursor, len(cs))
-	rows := make([]store.CursorRow, 0, len(cs))
-	index := make([]int, 0, len(cs))
-	parts := make([]*partition, 0, len(cs))
+	moves := make([]move, 0, len(cs))
 	for i, c := range cs {
 		out[i] = c
 		p, err := e.catalog.partition(ctx, c.Partition)
@@ -277,27 +282,57 @@ func (e *Engine) CommitOffsets(ctx context.Context, group string, under Fence, c
 		case len(c.Metadata) > MetadataBytesMax:
 			out[i].Err = fmt.Errorf("%w: %d bytes, at most %d are stored", ErrMetadataTooLarge, len(c.Metadata), MetadataBytesMax)
 		default:
-			rows = append(rows, store.CursorRow{
+			moves = append(moves, move{i, p, store.CursorRow{
 				Partition: p.id, Offset: c.Offset, Epoch: c.Epoch, Metadata: []byte(c.Metadata),
-			})
-			index = append(index, i)
-			parts = append(parts, p)
+			}})
 		}
 	}
-	if len(rows) == 0 {
-		return out, nil
-	}
-	gone, err := e.db.CommitCursors(ctx, group, under, rows, true)
+	stored, err := e.commit(ctx, group, under, moves, true, func(m move, gone bool) {
+		if gone {
+			out[m.i].Err = unknownQueue(cs[m.i].Partition.Queue)
+		}
+	})
 	if err != nil {
-		return nil, groupError("commit offsets", group, err)
-	}
-	for k, i := range index {
-		if gone[k] {
-			out[i].Err = unknownQueue(cs[i].Partition.Queue)
+		err = groupError("commit offsets", group, err)
+		if stored == 0 {
+			return nil, err
 		}
-		e.hotlist.moved(group, parts[k]) // a lease there is void, and the position another
+		for _, m := range moves[stored:] {
+			out[m.i].Err = err
+		}
 	}
 	return out, nil
+}
+
+// move is a position for a group in a partition.
+type move struct {
+	i   int // in the request
+	to  *partition
+	row store.CursorRow
+}
+
+// commit stores positions in calls of commitRowsMax, in ascending partition: moves is
+// sorted so. It ends at the first call that fails, and says how many moves the calls
+// before had; of each of those told says whether its partition is gone.
+func (e *Engine) commit(ctx context.Context, group string, under Fence, moves []move, kafka bool, told func(m move, gone bool)) (int, error) {
+	slices.SortStableFunc(moves, func(a, b move) int { return cmp.Compare(a.row.Partition, b.row.Partition) })
+	done := 0
+	for step := range slices.Chunk(moves, commitRowsMax) {
+		rows := make([]store.CursorRow, len(step))
+		for i, m := range step {
+			rows[i] = m.row
+		}
+		gone, err := e.db.CommitCursors(ctx, group, under, rows, kafka)
+		if err != nil {
+			return done, err
+		}
+		for i, m := range step {
+			told(m, gone[i])
+			e.hotlist.moved(group, m.to) // a lease there is void, and the position another
+		}
+		done += len(step)
+	}
+	return done, nil
 }
 
 // FetchOffsets reads a group's positions; nil refs means all of them. A

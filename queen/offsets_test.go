@@ -1,0 +1,77 @@
+package queen
+
+import (
+	"errors"
+	"testing"
+
+	"queenmq/store/storetest"
+)
+
+// TestManyPositionsAreStoredInSteps: no statement is over more than so many, and when
+// one is refused each partition is told what became of it.
+func TestManyPositionsAreStoredInSteps(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	e := openEngine(t, db)
+	pool := storetest.Pool(t, db)
+	const n = 2*commitRowsMax + 10
+	createTopic(t, e, "t", n)
+	for _, sql := range []string{
+		`CREATE TABLE steps (n bigint)`,
+		`CREATE FUNCTION step() RETURNS trigger LANGUAGE plpgsql AS $$
+		 BEGIN INSERT INTO steps SELECT count(*) FROM stored; RETURN NULL; END $$`,
+		`CREATE TRIGGER step AFTER INSERT ON cursors REFERENCING NEW TABLE AS stored FOR EACH STATEMENT EXECUTE FUNCTION step()`,
+		// After the second step another broker has taken the group over.
+		`CREATE FUNCTION taken() RETURNS trigger LANGUAGE plpgsql AS $$
+		 BEGIN UPDATE group_slots SET epoch = epoch + 1 WHERE (SELECT count(*) FROM steps) = 2; RETURN NULL; END $$`,
+		`CREATE TRIGGER taken AFTER INSERT ON cursors FOR EACH STATEMENT EXECUTE FUNCTION taken()`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var cs []Cursor
+	refs := make([]PartitionRef, n)
+	for i := range n { // the highest first: steps go upwards whatever the order
+		refs[i] = at("t", int32(i))
+		cs = append(cs, Cursor{Partition: at("t", int32(n-1-i)), Offset: -2, Epoch: -1})
+	}
+	cs[1].Partition.Number = n // is not there
+	got, err := e.CommitOffsets(t.Context(), "g", e.Coordinator("g").Fence, cs)
+	if err != nil || len(got) != n {
+		t.Fatal(len(got), err)
+	}
+	for i, c := range got {
+		var want error
+		switch number := n - 1 - i; {
+		case i == 1:
+			want = ErrUnknownPartition
+		case number >= 2*commitRowsMax:
+			want = ErrNotCoordinator
+		}
+		if !errors.Is(c.Err, want) {
+			t.Fatalf("partition %d: %v, want %v", n-1-i, c.Err, want)
+		}
+	}
+	stored, err := e.FetchOffsets(t.Context(), "g", refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range stored {
+		want := int64(-2)
+		if i >= 2*commitRowsMax {
+			want = -1 // refused
+		}
+		if c.Offset != want {
+			t.Fatalf("partition %d: position %d, want %d", i, c.Offset, want)
+		}
+	}
+	// A group moved by hand takes the same steps.
+	if _, err := e.Seek(t.Context(), "h", "t", "", SeekTo{Start: true}); err != nil {
+		t.Fatal(err)
+	}
+	var most, sum int
+	if err := pool.QueryRow(t.Context(), `SELECT max(n), sum(n) FROM steps`).Scan(&most, &sum); err != nil || most != commitRowsMax || sum != 2*commitRowsMax+n {
+		t.Errorf("at most %d positions in a statement, %d in all, %v; want %d and %d", most, sum, err, commitRowsMax, 2*commitRowsMax+n)
+	}
+}
