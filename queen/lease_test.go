@@ -232,7 +232,7 @@ func TestClaimThatCannotSubscribeGivesBackItsLease(t *testing.T) {
 	if err := e.db.Subscribe(t.Context(), []int64{parts[0].queue.id}, "g", store.Subscription{}); err != nil {
 		t.Fatal(err)
 	}
-	r := PopRequest{Namespace: "n", Group: "g", Partitions: 2, Batch: 10, Lease: time.Hour}
+	r := PopRequest{Namespace: "n", Group: "g", Partitions: 2, Batch: 10, MaxBytes: popBytesMax, Lease: time.Hour}
 	key, err := r.key()
 	if err != nil {
 		t.Fatal(err)
