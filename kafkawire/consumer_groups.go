@@ -129,63 +129,6 @@ func (s *groups) classic(l *liveGroup, joins bool) bool {
 	return l.consumer == nil
 }
 
-// The group's own words, whichever protocol it uses. l.mu is held.
-
-func (l *liveGroup) next() time.Time {
-	if l.consumer != nil {
-		return l.consumer.next()
-	}
-	return l.group.next()
-}
-
-func (l *liveGroup) size() int {
-	if l.consumer != nil {
-		return l.consumer.bytes
-	}
-	return l.group.bytes
-}
-
-func (l *liveGroup) forgettable() bool {
-	if l.consumer != nil {
-		return l.consumer.forgettable()
-	}
-	return l.group.forgettable()
-}
-
-// tick does what is due.
-func (l *liveGroup) tick(now time.Time) {
-	if l.consumer != nil {
-		l.consumer.tick(now)
-		return
-	}
-	l.deliver(l.group.tick(now))
-}
-
-// resume gives everybody time again after members could not reach the group.
-func (l *liveGroup) resume(now time.Time) {
-	if l.consumer != nil {
-		l.consumer.resume(now)
-		return
-	}
-	l.group.resume(now)
-}
-
-// populated says whether somebody is in the group.
-func (l *liveGroup) populated() bool {
-	if l.consumer != nil {
-		return len(l.consumer.members) > 0
-	}
-	return len(l.group.members) > 0
-}
-
-// kept says whether the group has nobody in it, but is not forgotten yet.
-func (l *liveGroup) kept() bool {
-	if l.consumer != nil {
-		return len(l.consumer.members) == 0
-	}
-	return l.group.idle() && l.group.generation > 0
-}
-
 // madeMemberID says whether an id has the form of those that clients of the
 // consumer protocol make: a UUID, as text or as Java writes it.
 func madeMemberID(id string) bool {
