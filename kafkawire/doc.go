@@ -20,9 +20,9 @@
 //
 // # File map
 //
-//	server.go            Server, Config and its bounds, Serve, Shutdown
+//	server.go            Server: New, Serve, Shutdown; config.go group_config.go: every bound
 //	conn.go              the two loops of a connection
-//	frame.go             sizes, headers v0–v2, correlation ids, reply frames
+//	frame.go walker.go   sizes, headers v0–v2, correlation ids, reply frames; bodies stepped over before they are decoded
 //	api.go               THE table of requests; matrix.go prints it for README
 //	engine.go            what this door asks of the room
 //	errors.go            the room's errors and Kafka's codes, one table
@@ -36,9 +36,10 @@
 //	topics.go (19, 20)  partitions.go (21, 37)  topic_names.go  internal_topics.go  topic_configs.go (the table)  configs.go (32, 33, 44)
 //	find_coordinator.go (10)  offsets.go (8, 9)
 //	group.go group_join.go group_member.go  a classic group, as a pure value
-//	consumer_group.go …_subscribe.go …_reconcile.go …_member.go …_assign.go  one of KIP-848, as a pure value
+//	consumer_group.go consumer_group_member.go consumer_group_subscribe.go
+//	consumer_group_assign.go consumer_group_reconcile.go   one of KIP-848, as a pure value
 //	partition_set.go topic_image.go  what it is about: sets of partitions, the topics there are
-//	groups.go consumer_groups.go     the groups there are, their callers and their clock
+//	groups.go consumer_groups.go live_group.go alarms.go   the groups there are, their callers and their clock
 //	relay.go             groups of another broker behind the same advertised address
 //	offsets_expiry.go    positions of groups that nobody is in any more
 //	membership.go (11–14)  describe_groups.go (15)  list_groups.go (16, 42, 47)

@@ -75,7 +75,7 @@ type group struct {
 	static  map[string]string    // instance id → member id
 	pending map[string]time.Time // ids given out and not yet used (KIP-394) → when they are forgotten
 	arrived uint64               // members ever added: gives them an order
-	bytes   int                  // held for members, see member.size
+	bytes   int                  // held for members and pending ids, see member.size and pendingSize
 
 	// The join phase, while groupPreparing.
 	first    bool          // the group was empty: wait for the whole initial delay
@@ -247,8 +247,7 @@ func (g *group) leave(now time.Time, who []leaver) ([]int16, []groupAnswer) {
 		if id == "" && l.instance != "" { // an operator removes a static member
 			id = g.static[l.instance]
 		}
-		if _, ok := g.pending[id]; ok {
-			delete(g.pending, id)
+		if g.unexpect(id) {
 			removed = true
 			continue
 		}
@@ -268,7 +267,7 @@ func (g *group) tick(now time.Time) []groupAnswer {
 	removed := false
 	for id, by := range g.pending {
 		if !now.Before(by) {
-			delete(g.pending, id)
+			g.unexpect(id)
 			removed = true
 		}
 	}

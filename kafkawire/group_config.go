@@ -17,8 +17,8 @@ type GroupConfig struct {
 	// PendingMax bounds the member ids a group has given out that nobody has used
 	// yet (KIP-394); one more is answered COORDINATOR_NOT_AVAILABLE; default 5,000.
 	PendingMax int
-	// GroupBytesMax bounds the metadata and assignments of one group; a join
-	// above it is answered GROUP_MAX_SIZE_REACHED; default 8 MiB.
+	// GroupBytesMax bounds the metadata, assignments and unused ids of one group; a
+	// join above it is answered GROUP_MAX_SIZE_REACHED; default 8 MiB.
 	GroupBytesMax int
 	// BytesMax bounds them over all groups; a join above it is answered
 	// COORDINATOR_NOT_AVAILABLE; default 128 MiB.

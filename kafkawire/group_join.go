@@ -35,13 +35,17 @@ func (g *group) join(now time.Time, t ticket, r joinRequest) []groupAnswer {
 	}
 	pending := g.isPending(r.memberID)
 	m := g.members[r.memberID]
+	held := m.size() // which the join takes the place of
+	if pending {
+		held += pendingSize(r.memberID)
+	}
 	switch {
 	case !g.hasRoom(m):
 		g.turnAway(now, m, r.memberID)
 		return refuse(codeGroupMaxSizeReached, "")
 	case !g.supports(r.protocolType, r.protocols):
 		return refuse(codeInconsistentProtocol, r.memberID)
-	case g.bytes+r.size()-m.size() > g.limits.bytesMax:
+	case g.bytes+r.size()-held > g.limits.bytesMax:
 		g.turnAway(now, nil, r.memberID)
 		return refuse(codeGroupMaxSizeReached, r.memberID)
 	}
@@ -56,7 +60,7 @@ func (g *group) join(now time.Time, t ticket, r joinRequest) []groupAnswer {
 		if len(g.pending) >= g.limits.pendingMax {
 			return refuse(codeCoordinatorNotAvailable, "")
 		}
-		g.pending[r.newID] = now.Add(r.session)
+		g.expect(r.newID, now.Add(r.session))
 		return refuse(codeMemberIDRequired, r.newID)
 	case r.memberID == "":
 		g.add(now, t, r.newID, r)
@@ -74,6 +78,23 @@ func (g *group) join(now time.Time, t ticket, r joinRequest) []groupAnswer {
 func (g *group) isPending(id string) bool {
 	_, ok := g.pending[id]
 	return ok
+}
+
+// expect notes an id that was given out, until it is used or its time is over.
+func (g *group) expect(id string, by time.Time) {
+	g.unexpect(id)
+	g.pending[id] = by
+	g.bytes += pendingSize(id)
+}
+
+// unexpect forgets such an id, and says whether it was one.
+func (g *group) unexpect(id string) bool {
+	if !g.isPending(id) {
+		return false
+	}
+	delete(g.pending, id)
+	g.bytes -= pendingSize(id)
+	return true
 }
 
 // hasRoom reports whether m, nil for somebody new, may join. During a rebalance
@@ -103,7 +124,7 @@ func (g *group) turnAway(now time.Time, m *member, id string) {
 	if m == nil && !g.isPending(id) {
 		return
 	}
-	delete(g.pending, id)
+	g.unexpect(id)
 	if m != nil {
 		g.remove(m)
 	}
@@ -158,7 +179,7 @@ func (g *group) vote() string {
 }
 
 func (g *group) add(now time.Time, t ticket, id string, r joinRequest) {
-	delete(g.pending, id)
+	g.unexpect(id)
 	if len(g.members) == 0 {
 		g.protocolType, g.leader = r.protocolType, id
 	}

@@ -82,6 +82,12 @@ func (r joinRequest) size() int {
 	return memberBytes + id + len(r.instance) + len(r.clientID) + protocolsSize(r.protocols)
 }
 
+// pendingSize is what an id that was given out counts against that bound.
+func pendingSize(id string) int { return pendingBytes + len(id) }
+
+// pendingBytes is about what such an id costs besides itself.
+const pendingBytes = 128
+
 func protocolsSize(protocols []groupProtocol) int {
 	n := 0
 	for _, p := range protocols {

@@ -184,6 +184,9 @@ func (s *script) state() string {
 // inconsistency says what is wrong inside g; "" when nothing is.
 func inconsistency(g *group) string {
 	size, static := 0, 0
+	for id := range g.pending {
+		size += pendingSize(id)
+	}
 	for id, m := range g.members {
 		size += m.size()
 		if m.id != id {
@@ -257,6 +260,39 @@ func (o options) duration(key string, or time.Duration) time.Duration {
 		o.t.Fatal(err)
 	}
 	return d
+}
+
+// Ids given out and never used count like members, so that they cannot take memory
+// without a bound, and no longer than they are kept.
+func TestUnusedIDsCountAgainstTheBoundOnBytes(t *testing.T) {
+	t.Parallel()
+	const bytesMax = 10_000
+	g := newGroup(groupLimits{membersMax: 9, pendingMax: 1 << 30, bytesMax: bytesMax, newcomerWait: time.Minute})
+	now := time.Unix(0, 0)
+	given := 0
+	for {
+		r := joinRequest{
+			newID: fmt.Sprintf("%0200d", given), twoSteps: true, protocolType: "consumer",
+			protocols: []groupProtocol{{"range", nil}}, session: time.Minute, rebalance: time.Minute,
+		}
+		a := g.join(now, 1, r)[0]
+		if a.code == codeGroupMaxSizeReached {
+			break
+		}
+		if a.code != codeMemberIDRequired {
+			t.Fatalf("join %d is answered %d", given, a.code)
+		}
+		if given++; given*200 > bytesMax {
+			t.Fatalf("%d ids of 200 bytes were given out, the bound is %d bytes", given, bytesMax)
+		}
+	}
+	if why := inconsistency(g); given == 0 || why != "" {
+		t.Fatalf("%d ids were given out: %s", given, why)
+	}
+	g.tick(now.Add(time.Minute))
+	if g.bytes != 0 || !g.forgettable() {
+		t.Fatalf("%d bytes are held after the ids were forgotten", g.bytes)
+	}
 }
 
 func TestAssignmentIsNotShared(t *testing.T) {

@@ -308,7 +308,8 @@ func (c *conn) relayList(ctx context.Context, r *request, req *kmsg.ListGroupsRe
 }
 
 // ask sends a request to a broker and waits for its answer, until the client hangs
-// up or the broker does not coordinate the group any more; "" is no group.
+// up or the broker does not coordinate the group any more; with "" for no group, until
+// the broker is not alive any more.
 func (c *conn) ask(ctx context.Context, r *request, req kmsg.Request, at queen.Broker, group string) (kmsg.Response, error) {
 	l, err := c.linkTo(ctx, at.PeerAddr)
 	if err != nil {
@@ -318,7 +319,10 @@ func (c *conn) ask(ctx context.Context, r *request, req kmsg.Request, at queen.B
 	defer stop()
 	resp, err := l.roundTrip(req, r.clientID, func() error {
 		if group == "" {
-			return nil
+			if slices.ContainsFunc(c.srv.engine.Cluster().Brokers, func(b queen.Broker) bool { return b.ID == at.ID }) {
+				return nil
+			}
+			return errors.New("the broker is not alive any more")
 		}
 		if now := c.srv.engine.Coordinator(group); now.Known && now.Broker.ID == at.ID || now.InDoubt {
 			return nil

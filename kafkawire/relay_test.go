@@ -2,8 +2,10 @@ package kafkawire
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"testing"
@@ -127,6 +129,49 @@ func TestARelayedJoinDoesNotWaitForEver(t *testing.T) {
 		front.fake.setCoordinator(3)
 		c.want("JoinGroup", c.receive(waits, corr).(*kmsg.JoinGroupResponse).ErrorCode, codeNotCoordinator)
 	})
+}
+
+// A broker that died without closing its connections does not hold up a list of all
+// brokers' groups for longer than it counts as alive.
+func TestAListOfGroupsDoesNotWaitForADeadBroker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		front, _ := behindOne(t)
+		hello := make(chan struct{})
+		front.Server.cfg.PeerDial = func(context.Context, string) (net.Conn, error) {
+			here, there := net.Pipe()
+			t.Cleanup(func() { _ = there.Close() })
+			go mute(t, there, hello)
+			return here, nil
+		}
+		c := front.dial()
+		list := at(kmsg.NewPtrListGroupsRequest(), 5)
+		corr := c.send(list)
+		<-hello
+		front.fake.setBrokers(queen.Broker{ID: 1, Host: "front.test", Port: 9092, PeerAddr: "one"})
+		c.want("ListGroups", c.receive(list, corr).(*kmsg.ListGroupsResponse).ErrorCode, codeCoordinatorNotAvailable)
+	})
+}
+
+// mute answers the greeting of a broker, and then nothing; it reads a request before
+// it says so.
+func mute(t *testing.T, nc net.Conn, asked chan<- struct{}) {
+	read := func() {
+		var size [4]byte
+		if _, err := io.ReadFull(nc, size[:]); err != nil {
+			return
+		}
+		_, _ = io.CopyN(io.Discard, nc, int64(binary.BigEndian.Uint32(size[:])))
+	}
+	read()
+	resp := kmsg.NewPtrApiVersionsResponse()
+	resp.Version = 3
+	body := resp.AppendTo([]byte{0, 0, 0, 1}) // to the link's first request
+	if _, err := nc.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)); err != nil {
+		t.Error(err)
+	}
+	read()
+	close(asked)
 }
 
 func conns(d *door) int {
