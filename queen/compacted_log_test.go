@@ -169,8 +169,11 @@ func TestTheNewestTimestampIsThatOfARecordThatIsThere(t *testing.T) {
 	newest := func(at int64) (int64, int64) {
 		t.Helper()
 		a, err := e.Offsets(t.Context(), []OffsetQuery{{Partition: PartitionRef{Queue: QueueRef{Name: "t"}}, Timestamp: at, CurrentEpoch: -1}})
-		if err != nil || a[0].Err != nil {
-			t.Fatal(err, a[0].Err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a[0].Err != nil {
+			t.Fatal(a[0].Err)
 		}
 		return a[0].Offset, a[0].Timestamp - now
 	}
@@ -178,6 +181,10 @@ func TestTheNewestTimestampIsThatOfARecordThatIsThere(t *testing.T) {
 		t.Fatalf("offset %d at %d, want 1 at 900", o, ms)
 	}
 	compactNow(t, e)
+	// Of a log that is large only the segments that may have it are read.
+	if _, err := storetest.Pool(t, e.db).Exec(t.Context(), `UPDATE log_segments SET data = 'not read' WHERE end_offset IN (0, 4)`); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ at, offset, ms int64 }{{AtMaxTimestamp, 3, 500}, {now + 400, 3, 500}, {now + 150, 2, 300}} {
 		if o, ms := newest(c.at); o != c.offset || ms != c.ms {
 			t.Errorf("at %d: offset %d at %d, want %d at %d", c.at, o, ms, c.offset, c.ms)

@@ -54,7 +54,7 @@
 //	compression.go recompression.go   their codecs
 //	segment.go packing.go id.go   the stored format, message ids
 //	read.go reader.go fetch.go tail.go spill.go waiters.go watch.go   reading
-//	offsets.go     offsets by time and epoch, committed positions; truncate.go: a raised log start
+//	offsets.go times.go   offsets by epoch and by time, committed positions; truncate.go: a raised log start
 //	changes.go     which partitions were written to
 //	groups.go lag.go  listing, moving and deleting groups; what they owe
 //	deadletter.go  what groups gave up on: listed, replayed, purged

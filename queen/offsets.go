@@ -3,7 +3,6 @@ package queen
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -70,7 +69,7 @@ func (e *Engine) Offsets(ctx context.Context, qs []OffsetQuery) ([]OffsetAnswer,
 	parts := make([]*partition, len(qs))
 	var ids []int64
 	for i, q := range qs {
-		out[i] = OffsetAnswer{Offset: -1, Timestamp: -1, Epoch: -1}
+		out[i] = noOffset
 		p, err := e.catalog.partition(ctx, q.Partition)
 		if err == nil {
 			err = e.checkEpoch(q.CurrentEpoch)
@@ -110,7 +109,7 @@ func (e *Engine) Offsets(ctx context.Context, qs []OffsetQuery) ([]OffsetAnswer,
 }
 
 func (e *Engine) offsetAt(ctx context.Context, p *partition, at int64, m store.Mark) (OffsetAnswer, error) {
-	a := OffsetAnswer{Offset: -1, Timestamp: -1, Epoch: -1}
+	a := noOffset
 	epoch := e.db.Incarnation().Epoch
 	switch {
 	case at == AtEnd:
@@ -120,78 +119,12 @@ func (e *Engine) offsetAt(ctx context.Context, p *partition, at int64, m store.M
 		a.Offset, a.Epoch = m.LogStart, epoch
 		return a, nil
 	case at == AtMaxTimestamp:
-		row, err := e.db.MaxTimestampSegment(ctx, p.id)
-		if errors.Is(err, store.ErrNotFound) {
-			return a, nil
-		}
-		if err != nil {
-			return a, storeError("find the newest timestamp", err)
-		}
-		seg, err := loadRow(row)
-		if err != nil {
-			return a, err
-		}
-		if seg.newest() < row.MaxTimestamp {
-			// The record that had it is gone. Rare enough to look at what is left.
-			if seg, err = e.newestSegment(ctx, p, m); seg == nil || err != nil {
-				return a, err
-			}
-		}
-		a.Offset, a.Timestamp, err = seg.maxTimestamp()
-		a.Epoch = seg.epoch
-		return a, err
+		return e.atNewest(ctx, p, m)
 	case at < 0:
 		a.Err = fmt.Errorf("%w: timestamp %d has no meaning", ErrInvalidRequest, at)
 		return a, nil
 	}
-	// The running maximum is monotone, so the first segment whose maximum
-	// reaches the time holds the first record that does.
-	row, err := e.db.SegmentAtTime(ctx, p.id, at)
-	for {
-		if errors.Is(err, store.ErrNotFound) {
-			return a, nil
-		}
-		if err != nil {
-			return a, storeError("find a timestamp", err)
-		}
-		seg, err := loadRow(row)
-		if err != nil {
-			return a, err
-		}
-		off, ts, ok, err := seg.findTimestamp(at, m.LogStart)
-		if err != nil {
-			return a, err
-		}
-		if ok {
-			a.Offset, a.Timestamp, a.Epoch = off, ts, seg.epoch
-			return a, nil
-		}
-		// The maximum stems from a record that is gone: look on.
-		reads, err := e.db.Read(ctx, []store.ReadSpan{{Partition: p.id, Offset: seg.end + 1, MaxBytes: 1}}, 1)
-		if err != nil {
-			return a, storeError("find a timestamp", err)
-		}
-		if len(reads[0].Segments) == 0 {
-			return a, nil
-		}
-		row = reads[0].Segments[0]
-	}
-}
-
-// newestSegment is the first of the segments with the highest timestamp, nil in
-// an empty log.
-func (e *Engine) newestSegment(ctx context.Context, p *partition, m store.Mark) (newest *segment, err error) {
-	err = e.scan(ctx, p.id, m.LogStart, m.NextOffset, func(row store.SegmentRow) (bool, error) {
-		s, err := loadRow(row)
-		if err == nil && (newest == nil || s.newest() > newest.newest()) {
-			newest = s
-		}
-		return true, err
-	})
-	if err != nil {
-		return nil, storeError("find the newest timestamp", err)
-	}
-	return newest, nil
+	return e.atTime(ctx, p, at, m)
 }
 
 // EpochEnds answers one EpochAnswer per query, from the database.

@@ -16,6 +16,8 @@ var (
 	markListSQL string
 	//go:embed query/segment_at_time.sql
 	segmentAtTimeSQL string
+	//go:embed query/segment_headers.sql
+	segmentHeadersSQL string
 	//go:embed query/epoch_end.sql
 	epochEndSQL string
 )
@@ -160,6 +162,22 @@ func (db *DB) SegmentAtTime(ctx context.Context, partition, ts int64) (SegmentRo
 // exception of SegmentAtTime holds here too.
 func (db *DB) MaxTimestampSegment(ctx context.Context, partition int64) (SegmentRow, error) {
 	return db.segmentAt(ctx, partition, nil)
+}
+
+// SegmentHeader is the header of a segment that ends at End.
+type SegmentHeader struct {
+	End    int64
+	Header []byte
+}
+
+// SegmentHeaders returns the headers of a partition's segments from the one that ends at
+// or above an offset on, until they have bytesMax bytes or are rowsMax in number; at
+// least one, if there is any.
+func (db *DB) SegmentHeaders(ctx context.Context, partition, from int64, bytesMax, rowsMax int) ([]SegmentHeader, error) {
+	return readRows(ctx, db, db.read, "read headers of segments", func(row pgx.CollectableRow) (h SegmentHeader, err error) {
+		err = row.Scan(&h.End, &h.Header)
+		return h, err
+	}, segmentHeadersSQL, partition, from, bytesMax, rowsMax)
 }
 
 func (db *DB) segmentAt(ctx context.Context, partition int64, ts *int64) (SegmentRow, error) {
