@@ -141,8 +141,9 @@ func (e *Engine) resolveAcks(ctx context.Context, acks []Ack, out []Acked) []cur
 			switch {
 			case err != nil:
 				out[i].Err = err
-			case offsets[n] < 0:
-				out[i].Err = fmt.Errorf("%w: no message %q in partition %d is known; it may have aged out", ErrUnresolvable, acks[i].TransactionID, k.partition)
+			case offsets[n] == unknownID:
+				out[i].Err = fmt.Errorf("%w: no message %q that the group is not done with is known in partition %d; it was completed before, or has aged out",
+					ErrUnresolvable, acks[i].TransactionID, k.partition)
 			default:
 				c.index = append(c.index, i)
 				c.Offsets = append(c.Offsets, offsets[n])
@@ -165,8 +166,16 @@ func cleanReason(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
 }
 
+// What resolve says of an id without an offset.
+const (
+	unknownID = -1
+	// underLostLease: the lease named is over, so where the id lies does not matter, and
+	// the group may long be past it. The ledger says so too, under the cursor's lock.
+	underLostLease = store.OffsetUnderLostLease
+)
+
 // resolve finds the offsets of acknowledged ids: under the lease in what was given
-// out, else through the sidecar. −1 is an id nobody knows.
+// out, else through the sidecar.
 func (e *Engine) resolve(ctx context.Context, k ackKey, acks []Ack, index []int) ([]int64, error) {
 	offsets := make([]int64, len(index))
 	var missing []int
@@ -181,14 +190,18 @@ func (e *Engine) resolve(ctx context.Context, k ackKey, acks []Ack, index []int)
 			if err != nil {
 				return nil, err
 			}
-			if k.lease == uuid.Nil {
-				k.lease = live // for the ids; what is judged is what was asked
+			if k.lease != uuid.Nil && k.lease != live {
+				for n := range offsets {
+					offsets[n] = underLostLease
+				}
+				return offsets, nil
 			}
+			k.lease = live // for the ids; what is judged is what was asked
 			from = next
 			offset, found, _ = e.leases.offset(leaseKey{k.lease, k.partition}, acks[i].TransactionID)
 		}
 		if offsets[n] = offset; !found {
-			offsets[n] = -1
+			offsets[n] = unknownID
 			missing = append(missing, n)
 		}
 	}

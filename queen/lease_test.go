@@ -164,6 +164,37 @@ func TestWhatCanBeReadCanBeAcked(t *testing.T) {
 	}
 }
 
+// TestAcksUnderALeaseThatIsOver are told so at every broker, also of messages
+// that another consumer has completed meanwhile.
+func TestAcksUnderALeaseThatIsOver(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	e := openEngine(t, db)
+	pushTo(t, e, "q", "p", 3)
+	late := popBatch(t, e, PopRequest{Queue: "q", Batch: 2})
+	e.Release(t.Context(), late.LeaseID)
+	ackAll(t, e, popBatch(t, e, PopRequest{Queue: "q", Batch: 1}), AckCompleted)
+	ack := func(m StoredMessage, lease uuid.UUID) Ack {
+		return Ack{TransactionID: m.TransactionID, PartitionID: late.PartitionID, LeaseID: lease, Status: AckCompleted}
+	}
+	other := openEngine(t, storetest.Open(t, db))
+	for name, at := range map[string]*Engine{"that gave it": e, "that never heard of it": other} {
+		for i, m := range late.Messages {
+			a := ack(m, late.LeaseID)
+			if got := at.Ack(t.Context(), []Ack{a}); !errors.Is(got[0].Err, ErrLeaseLost) {
+				t.Errorf("message %d at the broker %s: %v, want ErrLeaseLost", i, name, got[0].Err)
+			}
+			if got := transact(t, at, Transaction{Operations: []Operation{{Ack: &a}}}); !errors.Is(got.Err, ErrLeaseLost) {
+				t.Errorf("message %d in a transaction at the broker %s: %+v, want ErrLeaseLost", i, name, got)
+			}
+		}
+	}
+	got := other.Ack(t.Context(), []Ack{ack(late.Messages[0], uuid.Nil), ack(late.Messages[1], uuid.Nil)})
+	if !errors.Is(got[0].Err, ErrUnresolvable) || got[1].Err != nil {
+		t.Errorf("without a lease: %v and %v, want ErrUnresolvable of what was completed, and the rest done", got[0].Err, got[1].Err)
+	}
+}
+
 // TestPopThatHangsUpGetsNoLease (H07): whoever comes next gets the message at
 // once, with a lease and without, however close the hang-up and the push are.
 func TestPopThatHangsUpGetsNoLease(t *testing.T) {

@@ -29,6 +29,10 @@ var (
 	ErrTooManyAcked = errors.New("too many messages completed ahead of the position")
 )
 
+// OffsetUnderLostLease stands for the offset of an id that was not looked for because
+// the lease named was over; an ack with one is refused with ErrLeaseLost.
+const OffsetUnderLostLease = -2
+
 // Outcome is what became of a message.
 type Outcome int16
 

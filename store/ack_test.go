@@ -48,6 +48,10 @@ func TestAckMovesPositionToFirstNotCompleted(t *testing.T) {
 	c.ack(p[0], lease, false, 0, true, 2, 4)
 	c.ack(p[0], lease, false, 1, true, 0, 0)
 	c.ack(p[0], lease, false, 1, true, 0) // completed before: nothing moves back
+	// Not looked for: the lease was over for who asked, whatever it is by now.
+	if v := c.acked(store.CursorAck{Partition: p[0], Lease: lease, Offsets: []int64{3, store.OffsetUnderLostLease}}); !errors.Is(v.Err, store.ErrLeaseLost) {
+		t.Errorf("Ack of what was not looked for: %v, want ErrLeaseLost", v.Err)
+	}
 	if _, _, ok := c.claim(r); ok {
 		t.Error("claimed under a live lease")
 	}

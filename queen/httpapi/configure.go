@@ -133,7 +133,7 @@ func (c *configureBody) member(r *reader, name string) error {
 		}
 		return err
 	}
-	return refuse("unknown_field", "is not known here")
+	return refuse("unknown_field", notKnown)
 }
 
 func (c *configureBody) option(r *reader, name string) error {

@@ -249,7 +249,7 @@ func (s *Server) seekGroup(x *exchange) (answer, error) {
 			if name == "toEnd" || name == "toStart" || name == "timestamp" || name == "offset" {
 				return nil
 			}
-			return refuse("unknown_field", "is not known here")
+			return refuse("unknown_field", notKnown)
 		}
 		targets++
 		return seekMember(r, name, &to)

@@ -128,7 +128,7 @@ func (s *Server) deleteKV(x *exchange) (answer, error) {
 	for name, v := range values {
 		switch {
 		case name != "expect":
-			return answer{}, under(show([]byte(name)), refuse("unknown_parameter", "is not known here"))
+			return answer{}, under(show([]byte(name)), refuse("unknown_parameter", notKnown))
 		case len(v) > 1:
 			return answer{}, under(name, repeated())
 		}

@@ -169,7 +169,7 @@ func (p *popParams) set(name, v string) (err error) {
 			err = refuse("not_served", "is not served")
 		}
 	default:
-		return refuse("unknown_parameter", "is not known here")
+		return refuse("unknown_parameter", notKnown)
 	}
 	return err
 }

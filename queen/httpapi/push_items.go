@@ -64,7 +64,7 @@ func unknownName(r *reader) error {
 	if _, err := r.raw(); err != nil {
 		return err
 	}
-	return refuse("unknown_field", "is not known here")
+	return refuse("unknown_field", notKnown)
 }
 
 func repeated() error { return refuse("", "is given twice") }

@@ -166,7 +166,7 @@ func eachParam(query string, set func(name, v string) error) error {
 }
 
 // noSuchParam refuses a parameter.
-func noSuchParam() error { return refuse("unknown_parameter", "is not known here") }
+func noSuchParam() error { return refuse("unknown_parameter", notKnown) }
 
 // refuseQuery names a parameter that was sent where none is known.
 func refuseQuery(query string) error {
@@ -211,3 +211,6 @@ func match1(pattern, segments []string, tail bool) (n names, ok bool, err error)
 	}
 	return n, true, err
 }
+
+// notKnown is said of a member or parameter that its place does not have.
+const notKnown = "is not known here: GET /api/v1/openapi.json describes those that are"

@@ -12,7 +12,8 @@
 --     with outcome 3: its segment is kept beside and the offset is done; dead lists
 --     such offsets. Anything failed or given back ends the lease, so that what is
 --     left can be claimed: at once, or after a failure when retry_delay_ms have passed.
---   status 1: the lease named is not the live one any more; nothing is written.
+--   status 1: the lease named is not the live one any more, or an offset is below 0: its
+--     id was looked for when the lease was over already; nothing is written.
 --   status 2: the group has no position here; nothing is written.
 --   status 3: more than p_acked_max offsets would be kept ahead of the position,
 --     or as failing; nothing is written.
@@ -65,7 +66,7 @@ BEGIN
     v_now := clock_timestamp();
     next_offset := v_cursor.next_offset;
     lease_live := v_cursor.lease_id IS NOT NULL AND v_cursor.lease_until > v_now;
-    IF p_lease IS NOT NULL AND (NOT lease_live OR v_cursor.lease_id <> p_lease) THEN
+    IF p_lease IS NOT NULL AND (NOT lease_live OR v_cursor.lease_id <> p_lease) OR 0 > ANY (p_offsets) THEN
         status := 1;
         RETURN;
     END IF;
