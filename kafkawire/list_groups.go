@@ -102,12 +102,12 @@ func (s *groups) subscriptions(name string, under queen.Fence) (topics map[strin
 	topics = make(map[string]bool)
 	for _, m := range l.group.inOrder() {
 		for _, p := range m.protocols {
-			var meta kmsg.ConsumerMemberMetadata
-			if err := meta.ReadFrom(p.metadata); err != nil {
+			names, ok := subscribedTopics(p.metadata)
+			if !ok {
 				return nil, false, false
 			}
-			for _, t := range meta.Topics {
-				topics[t] = true
+			for _, name := range names {
+				topics[name] = true
 			}
 		}
 	}
@@ -116,6 +116,23 @@ func (s *groups) subscriptions(name string, under queen.Fence) (topics map[strin
 
 // consumerProtocol is the protocol type of consumers, whose metadata is public.
 const consumerProtocol = "consumer"
+
+// subscribedTopics reads the topics of a consumer's metadata, which begin it in all
+// versions: int16 version, topics. kmsg would read all of it, and believe its counts,
+// which nobody has stepped over: 64 bytes for each that was sent.
+func subscribedTopics(metadata []byte) (names []string, ok bool) {
+	w := walker{b: metadata}
+	w.skip(2)
+	for n := w.count(); n > 0 && w.err == nil; n-- {
+		at := w.b
+		w.text()
+		if w.err == nil {
+			name := at[2 : len(at)-len(w.b)]
+			names = append(names, string(name))
+		}
+	}
+	return names, w.err == nil
+}
 
 // deleteGroups answers DeleteGroups (42) v0–2: a group's positions go, and with
 // them the group. One that has members, or native leases, is refused.

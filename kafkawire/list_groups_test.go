@@ -133,3 +133,29 @@ func TestOffsetDelete(t *testing.T) {
 	c.leads("opaque")
 	f("opaque", 68)
 }
+
+func TestSubscribedTopicsAreReadAsFarAsTheyAreThere(t *testing.T) {
+	t.Parallel()
+	meta := kmsg.NewConsumerMemberMetadata()
+	for version := range int16(4) {
+		meta.Version, meta.Topics, meta.UserData = version, []string{"a", "", "long.name"}, []byte("data")
+		meta.OwnedPartitions = []kmsg.ConsumerMemberMetadataOwnedPartition{{Topic: "a", Partitions: []int32{1, 2}}}
+		if names, ok := subscribedTopics(meta.AppendTo(nil)); !ok || !slices.Equal(names, meta.Topics) {
+			t.Errorf("version %d: %q, %v, want %q", version, names, ok, meta.Topics)
+		}
+	}
+	meta = kmsg.NewConsumerMemberMetadata()
+	if names, ok := subscribedTopics(meta.AppendTo(nil)); !ok || len(names) != 0 {
+		t.Errorf("no topics: %q, %v", names, ok)
+	}
+	for what, bad := range map[string][]byte{
+		"nothing":       {},
+		"no topics":     {0, 1},
+		"a lying count": {0, 1, 0x7f, 0xff, 0xff, 0xff, 0, 1, 'a'},
+		"a lying name":  {0, 1, 0, 0, 0, 1, 0, 2, 'a'},
+	} {
+		if names, ok := subscribedTopics(bad); ok {
+			t.Errorf("%s: %q, want nothing", what, names)
+		}
+	}
+}
