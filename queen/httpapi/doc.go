@@ -10,17 +10,18 @@
 //
 // # File map
 //
-//	server.go     Server, Config (every bound), Serve, Shutdown
+//	server.go     Server: New, Serve, Shutdown; config.go: every bound
 //	routes.go     the table: method, path, body limit, handler; 404 and 405
 //	exchange.go   one request and its answer: id, panic, cross-origin check, log, metrics
 //	connection.go connections, bounded; answers in one piece
 //	malformed.go  what net/http refuses itself, in the form of all other answers
 //	body.go       bodies under a limit, a time and a shared budget
 //	scratch.go    the memory of pushes, used again
-//	json.go       a strict JSON reader that keeps values byte for byte
+//	json.go json_string.go   a strict JSON reader that keeps values byte for byte
+//	body_error.go what is wrong in a body, and where
 //	write.go      JSON text appended to a buffer
 //	message.go    a stored message as pop and fetch show it
-//	push_items.go the items of a push body → queen.Message, item by item
+//	push_items.go headers.go   the items of a push body → queen.Message, item by item
 //	lease.go dlq.go lease extension; dead letters and single messages
 //	push.go pop.go ack.go configure.go fetch.go queues.go health.go
 //	groups.go changes.go browse.go overview.go kv.go timers.go transaction.go   the handlers

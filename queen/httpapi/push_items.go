@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/base64"
 	"slices"
 	"unsafe"
 
@@ -59,15 +58,6 @@ func (x *exchange) readPush() (*pushItems, error) {
 	x.memory().msgs = items.msgs
 	return items, nil
 }
-
-func unknownName(r *reader) error {
-	if _, err := r.raw(); err != nil {
-		return err
-	}
-	return refuse("unknown_field", notKnown)
-}
-
-func repeated() error { return refuse("", "is given twice") }
 
 func (x *exchange) readItem(r *reader, items *pushItems, i int) error {
 	if i == x.s.cfg.PushItemsMax {
@@ -248,92 +238,4 @@ func (d *itemReader) missing() *bodyError {
 		return refuse("", "one of %s is missing", oneValue)
 	}
 	return nil
-}
-
-// base64 reads a string of standard base64; what it says may be empty, never nil.
-func (r *reader) base64() ([]byte, error) {
-	s, err := r.str()
-	if err != nil {
-		return nil, err
-	}
-	v := make([]byte, base64.StdEncoding.DecodedLen(len(s)))
-	n, err := base64.StdEncoding.Strict().Decode(v, s)
-	if err != nil {
-		return nil, refuse("", "is not base64")
-	}
-	return v[:n], nil
-}
-
-// headers reads {"name": "value" | null, …}, order and repeats kept, or
-// [{"key" | "keyBase64": …, "value" | "valueBase64": …}, …], which can also hold
-// what is not UTF-8, and is how they are answered.
-func (r *reader) headers() ([]queen.Header, error) {
-	text, err := r.raw()
-	if err != nil {
-		return nil, err
-	}
-	// Read again on its own: what is refused in it must not stop the outer reader.
-	in := &reader{src: text, depthMax: r.depthMax}
-	var hs []queen.Header
-	switch in.next() {
-	case '{':
-		err = in.object(func(name []byte) error {
-			h := queen.Header{Key: string(name)}
-			if !in.null() {
-				if h.Value, err = in.str(); err != nil {
-					return err
-				}
-			}
-			hs = append(hs, h)
-			return nil
-		})
-	case '[':
-		err = in.array(func(int) error {
-			h, err := in.header()
-			hs = append(hs, h)
-			return err
-		})
-	default:
-		err = refuse("", "must be an object of strings, or an array of {key, value}")
-	}
-	return hs, err
-}
-
-func (r *reader) header() (h queen.Header, err error) {
-	var sawKey, sawValue bool
-	err = r.object(func(name []byte) (err error) {
-		var key []byte
-		switch string(name) {
-		case "key", "keyBase64":
-			if sawKey {
-				return refuse("", "is one too many")
-			}
-			sawKey = true
-			if string(name) == "key" {
-				key, err = r.str()
-			} else {
-				key, err = r.base64()
-			}
-			h.Key = string(key)
-		case "value", "valueBase64":
-			if sawValue {
-				return refuse("", "is one too many")
-			}
-			sawValue = true
-			switch {
-			case r.null():
-			case string(name) == "value":
-				h.Value, err = r.str()
-			default:
-				h.Value, err = r.base64()
-			}
-		default:
-			err = unknownName(r)
-		}
-		return err
-	})
-	if err == nil && !sawKey {
-		err = refuse("", "key is missing")
-	}
-	return h, err
 }
