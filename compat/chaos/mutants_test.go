@@ -88,6 +88,12 @@ var mutants = []struct {
 	{name: "a follower in a flush answers queued", pkg: "./queen", test: "TestPushTheSameIDInOneFlushFollowsItsLeader", changes: []change{
 		{"queen/settle.go", "status = Duplicate", "status = Queued"},
 	}},
+	{name: "what is packed is counted as it lies in the row", pkg: "./queen", test: "TestPackedLogGivesBackWhatWasSent", changes: []change{
+		{"queen/flight.go", "part.Bytes += int32(f.packed.next())\n\t\t}", "part.Bytes += int32(f.packed.next())\n\t\t}\n\t\tpart.Size = part.Bytes"},
+	}},
+	{name: "what was unpacked is not held against its checksum", pkg: "./queen", test: "TestUnpackingRefusesDamage", changes: []change{
+		{"queen/packing.go", "castagnoli) != want {", "castagnoli) != want && false {"},
+	}},
 	{name: "no position because of an error", pkg: "./kafkawire", test: "TestOffsetFetchTellsNoneFromAnError", changes: []change{
 		{"kafkawire/offsets.go", "case code != codeNone:\n\t\tp.ErrorCode = code", "case code != codeNone:"},
 	}},
