@@ -80,7 +80,7 @@ var mutants = []struct {
 		{"queen/writer.go", "f.call.Window, f.call.Verified = int32(window), vouched.Verified", "f.call.Window, f.call.Verified = int32(window), 1<<40"},
 	}},
 	{name: "the cache does not see a gap", pkg: "./dedup", test: ".", changes: []change{
-		{"dedup/entry.go", "case base > m.verified+1:\n\t\treturn gap", "case false:\n\t\treturn gap"},
+		{"dedup/memory.go", "case base > m.verified+1:\n\t\treturn gap", "case false:\n\t\treturn gap"},
 	}},
 	{name: "a follower in a request answers queued", pkg: "./queen", test: "TestPushRepeatedInOneRequestFollowsItsLeader", changes: []change{
 		{"queen/push.go", "out[f.at].Status = Duplicate", "out[f.at].Status = Queued"},
