@@ -386,6 +386,47 @@ func TestPackedMessagesAreReadEverywhere(t *testing.T) {
 	same("dead letters", dead)
 }
 
+// A batch that loses records to deduplication is packed again, and what is left has
+// its offsets, also where all of it comes twice.
+func TestPackedBatchLosesItsDuplicates(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	e := openEngine(t, db)
+	sourced(t, e, "t", DedupSourceKey)
+	r := rand.New(rand.NewPCG(9, 10))
+	batch := func(first int) (b []byte, lines []string) {
+		records := make([]kmsg.Record, 10)
+		for i := range records {
+			key, value := fmt.Sprint("k", first+i), order(r, 1000)
+			records[i] = kmsg.Record{OffsetDelta: int32(i), Key: []byte(key), Value: value}
+			lines = append(lines, key+" "+string(value))
+		}
+		return encodeBatch(t, codecNone, records, nil), lines
+	}
+	var want []string
+	for i, first := range []int{0, 5, 8, 3} {
+		b, lines := batch(first)
+		appendBatch(t, e, at("t", 0), b)
+		for k, line := range lines[[]int{0, 5, 7, 10}[i]:] {
+			want = append(want, fmt.Sprint(10*i+[]int{0, 5, 7, 10}[i]+k, " ", line))
+		}
+	}
+	var rows, packed int
+	if err := storetest.Pool(t, db).QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE octet_length(data) < size * 3 / 4)
+		FROM log_segments`).Scan(&rows, &packed); err != nil || rows != 3 || packed != 3 {
+		t.Fatalf("%d of %d rows are packed, %v; want three of three", packed, rows, err)
+	}
+	for how, e := range map[string]*Engine{"memory": e, "the database": openEngine(t, storetest.Open(t, db))} {
+		var got []string
+		for _, m := range fetchAll(t, e, "t", "0") {
+			got = append(got, fmt.Sprint(m.Offset, " ", string(m.Key), " ", string(m.Value)))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("from %s: %d messages\n%.300q\nwant %d\n%.300q", how, len(got), got, len(want), want)
+		}
+	}
+}
+
 // FuzzUnpack: no block makes unpacking panic or give anything but as many bytes as
 // the entry says.
 func FuzzUnpack(f *testing.F) {
