@@ -137,18 +137,23 @@ type benchConsume struct {
 	Vs      string `env:"QUEEN_VS" placeholder:"HOST:PORT" help:"Other brokers, in turn with the first; a comma-separated list."`
 }
 
+// Validate refuses what cannot be compared.
 func (c *benchConsume) Validate() error {
-	if c.Fill < 1 || c.Fill > 100_000 {
-		return fmt.Errorf("--fill is %d, must be 1 to 100000 MB", c.Fill)
-	}
 	if c.Vs == vsBaseline {
 		return errors.New("--vs baseline only writes: name other brokers to compare reading with")
 	}
 	return errors.Join(c.benchRun.Validate(), c.benchKafka.Validate(),
-		validateLoad(c.Size, c.Partitions, c.Clients), validateVs(c.Vs))
+		validateLoad(c.Size, c.Partitions, c.Clients), validateFill(c.Fill), validateVs(c.Vs))
 }
 
-// fillLinger is that of the producers who write what is to be read.
+func validateFill(mb int64) error {
+	if mb < 1 || mb > 100_000 {
+		return fmt.Errorf("--fill is %d, must be 1 to 100000 MB", mb)
+	}
+	return nil
+}
+
+// fillLinger is that of producers where a load does not say: franz-go's own default.
 const fillLinger = 10 * time.Millisecond
 
 // Run fills topics and reads them, in turn with the other side.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"queenmq/cmd/queen/bench"
 )
@@ -36,9 +35,7 @@ func (c *benchTable) Validate() error {
 	for _, partitions := range c.PartitionCounts {
 		errs = append(errs, validateLoad(bench.ValueBytesMin, partitions, 1))
 	}
-	if c.Fill < 1 || c.Fill > 100_000 {
-		errs = append(errs, fmt.Errorf("--fill is %d, must be 1 to 100000 MB", c.Fill))
-	}
+	errs = append(errs, validateFill(c.Fill))
 	if c.Rate < 1 || c.Rate > benchRateMax {
 		errs = append(errs, fmt.Errorf("--rate is %d, must be 1 to %d records per second", c.Rate, benchRateMax))
 	}
@@ -119,7 +116,7 @@ func (c *benchTable) measureCell(p *process, cell bench.Cell) (*bench.Report, er
 		Size: cell.Size, Payload: c.Payload, Partitions: cell.Partitions, Compression: cell.Compression, Idempotent: true,
 		VsTopicConfig: flushes[cell.Flush].config,
 	}
-	clients, linger := c.Clients, 10*time.Millisecond
+	clients, linger := c.Clients, fillLinger
 	if cell.Load == "e2e" {
 		clients, linger = 1, 0
 	}

@@ -6,6 +6,7 @@
 //	serve.go     opens database → engine → doors, and closes in reverse
 //	database.go  the managed or the external database, migrated and open
 //	engine.go    the engine, and the doors in front of it
+//	identity.go  the id a broker keeps in its data folder
 //	address.go   where to listen, what to advertise, what is refused
 //	debug.go     profiles, for this machine only
 //	log.go       the log on stderr
@@ -16,6 +17,7 @@
 //	bench_run.go what every load has: rounds, the database, the report
 //	bench_serve.go bench_engine.go  a broker, or an engine alone, for as long as a load lasts
 //	migrate.go   queen migrate
+//	compat.go    queen compat: the suite is compat/
 //	client.go    the HTTP client of the commands below: flags, one call, errors with their fix
 //	show.go      tables for people, JSON for programs; nothing a terminal would obey
 //	push.go pop.go ack.go queue.go group.go dlq.go kv.go   those commands

@@ -33,20 +33,30 @@ func readIdentity(dir string) (identity, error) {
 	return id, nil
 }
 
-// write replaces the file, so that a crash leaves the old or the new one.
+// write replaces the file, so that a crash, of the machine too, leaves the old or the
+// new one: an empty one would have to be deleted before the broker starts again.
 func (id identity) write(dir string) error {
 	b, err := json.Marshal(id)
 	if err != nil {
 		return err
 	}
-	tmp := identityFile(dir) + ".new"
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("keep the broker's identity: %w", err)
-	}
-	if err := os.Rename(tmp, identityFile(dir)); err != nil {
+	if err := replaceFile(identityFile(dir), append(b, '\n')); err != nil {
 		return fmt.Errorf("keep the broker's identity: %w", err)
 	}
 	return nil
+}
+
+// replaceFile has what it writes on the disk before the file's name says so.
+func replaceFile(path string, b []byte) error {
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }
 
 func identityFile(dir string) string { return filepath.Join(dir, "broker.json") }

@@ -12,6 +12,7 @@
 //
 //	server.go     Server: New, Serve, Shutdown; config.go: every bound
 //	routes.go     the table: method, path, body limit, handler; 404 and 405
+//	engine.go     what this door asks of the room
 //	exchange.go   one request and its answer: id, panic, cross-origin check, log, metrics
 //	connection.go connections, bounded; answers in one piece
 //	malformed.go  what net/http refuses itself, in the form of all other answers
