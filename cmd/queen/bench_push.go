@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"queenmq/cmd/queen/bench"
 )
@@ -55,6 +56,7 @@ func (c *benchPush) Run(p *process) (err error) {
 		c.began.IDs, c.began.WindowSeconds = bench.IDKind(c.IDKind), &c.DedupWindow
 		var a bench.Side = c.door(c.HTTP, payload)
 		if c.Engine {
+			debug.SetGCPercent(serveGCPercent) // it is measured here, as a broker would run it
 			a = &bench.Engine{
 				Engine: c.engine.engine, Queue: "queen-bench-" + randomName(), Partitions: c.Partitions, Batch: c.Batch,
 				Window: c.DedupWindow, Connections: c.Clients, Payload: payload, IDs: bench.IDKind(c.IDKind),
