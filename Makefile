@@ -126,7 +126,7 @@ compat: ## the compat suite against a broker of ours, or elsewhere (SEEDS=host:p
 .PHONY: compat-kafka
 compat-kafka: ## the compat suite against Apache Kafka, and Kafka's console tools against us
 	@.ci/need postgresql java maven
-	$(GO) test -count=1 -tags java ./compat/kafkanode
+	$(GO) test -count=1 -timeout 20m -tags java ./compat/kafkanode
 
 .PHONY: clients
 clients: ## other people's clients against a broker of ours (CLIENTS='sarama kafkajs')
@@ -141,7 +141,7 @@ sdk: ## the original's Python SDK against the HTTP door of a broker of ours
 .PHONY: diff
 diff: ## the same requests to us and to Apache Kafka, answers compared field by field
 	@.ci/need postgresql java maven
-	$(GO) test -count=1 -tags java -run '^TestAnswersAreThoseOfApacheKafka$$' ./compat
+	$(GO) test -count=1 -timeout 20m -tags java -run '^TestAnswersAreThoseOfApacheKafka$$' ./compat
 
 .PHONY: clients-kafka
 clients-kafka: ## the same programs against Apache Kafka, where they must pass too

@@ -58,11 +58,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// caseMax is what a case may take on a machine that has others to serve.
+const caseMax = 5 * time.Minute
+
 // TestSuite runs every case against COMPAT_SEEDS, or else against the real
 // binary on a fresh database.
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	o := Options{Brokers: seeds(t)}
+	o := Options{Brokers: seeds(t), Timeout: caseMax}
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
@@ -151,7 +154,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 // on runs steps with the helpers of the suite against one broker, as a case.
 func on(t *testing.T, p *broker.Process, steps func(ctx context.Context, k *T)) {
 	t.Helper()
-	r := RunCase(t.Context(), Options{Brokers: []string{p.Kafka}}, Case{t.Name(), steps})
+	r := RunCase(t.Context(), Options{Brokers: []string{p.Kafka}, Timeout: caseMax}, Case{t.Name(), steps})
 	if r.Result != Pass {
 		t.Fatal(r.Detail)
 	}

@@ -222,7 +222,7 @@ func wantPacked(ctx context.Context, t *testing.T, dir, topic string) {
 // the first after a restart; also where the log begins inside a row.
 func TestPackedLogIsReadAsItWasSent(t *testing.T) {
 	t.Parallel()
-	ctx, dir := within(t, 3*time.Minute), broker.TempDataDir(t)
+	ctx, dir := within(t, 5*time.Minute), broker.TempDataDir(t)
 	p := start(t, broker.Config{DataDir: dir, Env: []string{noReadCache}})
 	other := second(t, dir, noReadCache)
 	var l packedLog
@@ -278,7 +278,7 @@ func TestPackedLogIsReadAsItWasSent(t *testing.T) {
 // packed again.
 func TestPackedLogIsForgottenBySizeAndByKey(t *testing.T) {
 	t.Parallel()
-	ctx, dir := within(t, 3*time.Minute), broker.TempDataDir(t)
+	ctx, dir := within(t, 5*time.Minute), broker.TempDataDir(t)
 	p := start(t, broker.Config{DataDir: dir, Env: []string{noReadCache}})
 	r := rand.New(rand.NewPCG(8, 37))
 	var sized, compacted packedLog

@@ -25,7 +25,8 @@ type Config struct {
 	HeapMax string
 	// Java are more arguments of its Java.
 	Java []string
-	// StartTimeout bounds the wait for the node to answer; 0 means 60 s.
+	// StartTimeout bounds the wait for the node to answer; 0 means 5 min. One that
+	// ended is not waited for.
 	StartTimeout time.Duration
 	// StopTimeout bounds a clean stop, after which the process is killed; 0 means 20 s.
 	StopTimeout time.Duration
@@ -38,7 +39,7 @@ func (c Config) withDefaults() Config {
 		c.HeapMax = "512m"
 	}
 	if c.StartTimeout == 0 {
-		c.StartTimeout = 60 * time.Second
+		c.StartTimeout = 5 * time.Minute
 	}
 	if c.StopTimeout == 0 {
 		c.StopTimeout = 20 * time.Second

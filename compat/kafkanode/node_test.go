@@ -28,7 +28,7 @@ func TestApacheKafkaPassesTheSuite(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	report, err := compat.Run(t.Context(), compat.Options{Brokers: []string{n.Addr}})
+	report, err := compat.Run(t.Context(), compat.Options{Brokers: []string{n.Addr}, Timeout: 5 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func output(t *testing.T, cmd *exec.Cmd, stdin string) string {
 // on where it stopped.
 func TestConsoleToolsWorkAgainstQueen(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute) // a busy machine takes its time over 20 starts of Java
 	t.Cleanup(cancel)
 	p := broker.Temporary(t)
 	at := []string{"--bootstrap-server", p.Kafka}
@@ -91,7 +91,7 @@ func TestConsoleToolsWorkAgainstQueen(t *testing.T) {
 		half := func() string {
 			t.Helper()
 			return run("", "kafka-console-consumer", "--topic", "console", "--group", "console-"+protocol, "--from-beginning",
-				"--max-messages", fmt.Sprint(n/2), "--timeout-ms", "60000", "--command-property", "group.protocol="+protocol,
+				"--max-messages", fmt.Sprint(n/2), "--timeout-ms", "240000", "--command-property", "group.protocol="+protocol,
 				"--formatter-property", "print.key=true", "--formatter-property", "print.headers=true")
 		}
 		if got := half() + half(); got != lines.String() {
