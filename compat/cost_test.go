@@ -1,14 +1,9 @@
 package compat
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -20,7 +15,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"queenmq/compat/broker"
 )
@@ -119,75 +113,6 @@ func TestCost(t *testing.T) {
 			part.run(s, size)
 		})
 	}
-}
-
-// used is the processor time taken so far.
-type used struct {
-	broker, database time.Duration
-	at               time.Time
-}
-
-// usedBy reads /proc. Of the database, processes that have ended count too.
-func usedBy(t *testing.T, pid int, dataDir string) used {
-	t.Helper()
-	pg, err := broker.Postgres(dataDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var inBroker, inDatabase int64
-	for _, e := range entries {
-		id, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		text, err := os.ReadFile("/proc/" + e.Name() + "/stat")
-		if err != nil {
-			continue // it has ended
-		}
-		fields := strings.Fields(string(text)[strings.LastIndexByte(string(text), ')')+1:])
-		ticks := func(from, to int) (sum int64) {
-			for _, f := range fields[from:to] {
-				n, _ := strconv.ParseInt(f, 10, 64)
-				sum += n
-			}
-			return sum
-		}
-		switch parent, _ := strconv.Atoi(fields[1]); {
-		case id == pid:
-			inBroker += ticks(11, 13) // user and system
-		case id == pg.PID:
-			inDatabase += ticks(11, 15) // and of children that ended
-		case parent == pg.PID:
-			inDatabase += ticks(11, 13)
-		}
-	}
-	const tick = time.Second / 100
-	return used{time.Duration(inBroker) * tick, time.Duration(inDatabase) * tick, time.Now()}
-}
-
-// residentMB is a process's memory in MB, now and at most.
-func residentMB(t *testing.T, pid int) (now, peak int) {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		for name, to := range map[string]*int{"VmRSS:": &now, "VmHWM:": &peak} {
-			if rest, ok := strings.CutPrefix(line, name); ok {
-				kb, err := strconv.Atoi(strings.Fields(rest)[0])
-				if err != nil {
-					t.Fatal(err)
-				}
-				*to = kb >> 10
-			}
-		}
-	}
-	return now, peak
 }
 
 // cost is what a load took.
@@ -325,50 +250,10 @@ func (s *site) flat(step, what string, c cost, more string) {
 	}
 }
 
-// costTable is a report in Markdown.
-type costTable struct {
-	title    string
-	rows     [][]string
-	progress func(...any) // nil: none is told
-}
-
 var costColumns = []string{"step", "load", "msg/s", "broker µs/msg", "database µs/msg", "p50 ms", "p99 ms", "broker RSS MB", ""}
-
-func (c *costTable) add(cells ...string) {
-	c.rows = append(c.rows, cells)
-	if c.progress != nil {
-		c.progress(strings.Join(cells, " | "))
-	}
-}
-
-// String is the table. Of what is idle the processor columns are hundredths of a core.
-func (c *costTable) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n| %s |\n|---|---|%s\n", c.title, strings.Join(costColumns, " | "), strings.Repeat("---:|", len(costColumns)-2))
-	for _, r := range c.rows {
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(r, " | "))
-	}
-	return b.String()
-}
 
 // costHTTP keeps a connection for each client.
 var costHTTP = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2000, DisableCompression: true}}
-
-// asks makes one HTTP request on a client's own connections.
-func (s *site) asks(ctx context.Context, c *http.Client, method, path string, body []byte) (int, []byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.p.HTTP+path, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, text, err
-}
 
 // costIDs makes every id new.
 var costIDs atomic.Int64
@@ -385,106 +270,6 @@ var letters = func() []byte {
 	return b
 }()
 
-func value(r *rand.Rand) []byte {
-	at := r.IntN(len(letters) - costValueBytes)
-	return letters[at : at+costValueBytes]
-}
-
-// pushes pushes n messages a request, each with an id, to the partitions that to
-// names, and wants all of them stored.
-func (s *site) pushes(queue string, n int, to func(r *rand.Rand, i int) int) func(*http.Client) func(int) (turn, error) {
-	return func(c *http.Client) func(int) (turn, error) {
-		return func(int) (turn, error) { return s.pusher(c, queue, n, to), nil }
-	}
-}
-
-// pusher pushes over the connections of c.
-func (s *site) pusher(c *http.Client, queue string, n int, to func(r *rand.Rand, i int) int) turn {
-	var body []byte
-	return func(ctx context.Context, r *rand.Rand) (int, error) {
-		body = append(body[:0], `{"items":[`...)
-		for i := range n {
-			if i > 0 {
-				body = append(body, ',')
-			}
-			body = fmt.Appendf(body, `{"queue":%q,"partition":"%d","transactionId":"%d","payload":{"text":"%s"}}`,
-				queue, to(r, i), costIDs.Add(1), value(r))
-		}
-		body = append(body, `]}`...)
-		status, text, err := s.asks(ctx, c, http.MethodPost, "/api/v1/push", body)
-		if err != nil {
-			return 0, err
-		}
-		if queued := bytes.Count(text, []byte(`"status":"queued"`)); queued != n {
-			return 0, fmt.Errorf("status %d, %d of %d queued: %.300s", status, queued, n, text)
-		}
-		return n, nil
-	}
-}
-
-// pops takes up to n messages a request and completes them. An empty answer is no error.
-func (s *site) pops(queue string, n int, group string, empty *atomic.Int64) func(int) (turn, error) {
-	path := fmt.Sprintf("/api/v1/pop/queue/%s?batch=%d&autoAck=true&consumerGroup=%s", queue, n, group)
-	return func(int) (turn, error) {
-		return func(ctx context.Context, _ *rand.Rand) (int, error) {
-			status, text, err := s.asks(ctx, costHTTP, http.MethodGet, path, nil)
-			if err != nil || status != http.StatusOK && status != http.StatusNoContent {
-				return 0, fmt.Errorf("status %d (%w): %.300s", status, err, text)
-			}
-			if status == http.StatusNoContent {
-				empty.Add(1)
-			}
-			return max(0, bytes.Count(text, []byte(`"partitionId"`))-1), nil // once of all
-		}, nil
-	}
-}
-
-// kafkaConn is a bare connection for load: it decodes no more than it must.
-type kafkaConn struct {
-	conn net.Conn
-	r    *bufio.Reader
-	form *kmsg.RequestFormatter
-	buf  []byte
-	corr int32
-}
-
-func (s *site) kafkaConn() (*kafkaConn, error) {
-	conn, err := (&net.Dialer{Timeout: 30 * time.Second}).DialContext(s.t.Context(), "tcp", s.p.Kafka)
-	if err != nil {
-		return nil, err
-	}
-	s.t.Cleanup(func() { conn.Close() })
-	return &kafkaConn{conn: conn, r: bufio.NewReaderSize(conn, 64<<10), form: kmsg.NewRequestFormatter(kmsg.FormatterClientID("cost"))}, nil
-}
-
-// ask sends a request and reads its answer.
-func (c *kafkaConn) ask(ctx context.Context, req kmsg.Request, version int16) (kmsg.Response, error) {
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := c.conn.SetDeadline(deadline); err != nil {
-			return nil, err
-		}
-	}
-	c.corr++
-	req.SetVersion(version)
-	c.buf = c.form.AppendRequest(c.buf[:0], req, c.corr)
-	if _, err := c.conn.Write(c.buf); err != nil {
-		return nil, err
-	}
-	var head [8]byte
-	if _, err := io.ReadFull(c.r, head[:]); err != nil {
-		return nil, err
-	}
-	size := int(binary.BigEndian.Uint32(head[:4])) - 4
-	if got := int32(binary.BigEndian.Uint32(head[4:])); got != c.corr || size < 0 || size > frameMax {
-		return nil, fmt.Errorf("a frame of %d bytes answers request %d, not %d", size, got, c.corr)
-	}
-	body := make([]byte, size)
-	if _, err := io.ReadFull(c.r, body); err != nil {
-		return nil, err
-	}
-	return decode(body, req)
-}
-
 // The versions spoken: the last ones with names and the session of a fetch.
 const (
 	costProduce = 9
@@ -493,78 +278,3 @@ const (
 
 // topicWidth is how many partitions a topic has at most.
 const topicWidth = 10_000
-
-// topicOf is the topic and number of the i-th of so many partitions.
-func topicOf(partitions, i int) (string, int32) {
-	return fmt.Sprintf("cost-%d-%d", partitions, i/topicWidth), int32(i % topicWidth)
-}
-
-// produces sends batches of n records to partitions that follow any one.
-func (s *site) produces(partitions, n, batches int) func(int) (turn, error) {
-	return s.producesFrom(partitions, n, batches, func(r *rand.Rand) int { return r.IntN(partitions) })
-}
-
-// producesFrom sends batches of n records, one to each of the partitions that
-// follow the one named.
-func (s *site) producesFrom(partitions, n, batches int, from func(r *rand.Rand) int) func(int) (turn, error) {
-	return func(int) (turn, error) {
-		c, err := s.kafkaConn()
-		if err != nil {
-			return nil, err
-		}
-		return func(ctx context.Context, r *rand.Rand) (int, error) {
-			values := make([]string, n)
-			for i := range values {
-				values[i] = string(value(r))
-			}
-			at := from(r)
-			req := kmsg.NewPtrProduceRequest()
-			req.Acks, req.TimeoutMillis = -1, 30_000
-			records := plain(values)
-			for i := range min(batches, partitions) {
-				topic, number := topicOf(partitions, (at+i)%partitions)
-				if k := len(req.Topics); k == 0 || req.Topics[k-1].Topic != topic {
-					rt := kmsg.NewProduceRequestTopic()
-					rt.Topic = topic
-					req.Topics = append(req.Topics, rt)
-				}
-				rp := kmsg.NewProduceRequestTopicPartition()
-				rp.Partition, rp.Records = number, records
-				rt := &req.Topics[len(req.Topics)-1]
-				rt.Partitions = append(rt.Partitions, rp)
-			}
-			resp, err := c.ask(ctx, req, costProduce)
-			if err != nil {
-				return 0, err
-			}
-			stored := 0
-			for _, rt := range resp.(*kmsg.ProduceResponse).Topics {
-				for _, rp := range rt.Partitions {
-					if rp.ErrorCode != 0 {
-						return 0, fmt.Errorf("produce to %s %d: %s", rt.Topic, rp.Partition, codeName(rp.ErrorCode))
-					}
-					stored += n
-				}
-			}
-			return stored, nil
-		}, nil
-	}
-}
-
-// plain is a batch of records with these values, of now.
-func plain(vs []string) []byte { return values(vs...).at(time.Now().UnixMilli()).encode() }
-
-// makeTopics makes the topics of so many partitions.
-func (s *site) makeTopics(partitions int) {
-	s.t.Helper()
-	r := RunCase(s.t.Context(), Options{Brokers: []string{s.p.Kafka}, Timeout: 10 * time.Minute}, Case{s.t.Name(), func(_ context.Context, k *T) {
-		w := k.control()
-		for i := 0; i < partitions; i += topicWidth {
-			topic, _ := topicOf(partitions, i)
-			w.makeTopics(newTopic(topic, int32(min(topicWidth, partitions-i))))
-		}
-	}})
-	if r.Result != Pass {
-		s.t.Fatal(r.Detail)
-	}
-}

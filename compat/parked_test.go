@@ -32,7 +32,7 @@ func TestParkedPollsHoldNothingOfTheDatabase(t *testing.T) {
 	ctx := within(t, 5*time.Minute)
 	dir := broker.TempDataDir(t)
 	p := start(t, broker.Config{DataDir: dir})
-	db := connectTo(ctx, t, dir)
+	db := database(ctx, t, dir)
 	push(ctx, t, p, item{Queue: "shared", Payload: 0})
 	call(ctx, t, p, "GET", "/api/v1/pop/queue/shared?autoAck=true", nil, nil, http.StatusOK)
 
@@ -74,10 +74,10 @@ func TestParkedPollsHoldNothingOfTheDatabase(t *testing.T) {
 	untilInFlight(ctx, t, p, n)
 	if sized {
 		span := 20 * time.Second
-		before, calls := cpuOf(t, p.PID(), dir), statements(ctx, t, db)
+		before, calls := usedBy(t, p.PID(), dir).all(), statements(ctx, t, db)
 		quiet := time.NewTimer(span)
 		<-quiet.C
-		used := cpuOf(t, p.PID(), dir) - before
+		used := usedBy(t, p.PID(), dir).all() - before
 		t.Logf("%d parked polls for %s: %s of CPU (broker and its database), %.1f %% of a core; %d transactions a second", n, span,
 			used, 100*used.Seconds()/span.Seconds(), (statements(ctx, t, db)-calls)/int64(span.Seconds()))
 		if used > span/10 {
@@ -178,21 +178,6 @@ func inFlight(ctx context.Context, t *testing.T, p *broker.Process, enough func(
 	t.Fatal("the requests are not as many as they should be")
 }
 
-// connectTo connects to a broker's own database.
-func connectTo(ctx context.Context, t *testing.T, dataDir string) *pgx.Conn {
-	t.Helper()
-	pg, err := broker.Postgres(dataDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := pgx.Connect(ctx, pg.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return c
-}
-
 // statements is how many transactions the database has ended.
 func statements(ctx context.Context, t *testing.T, db *pgx.Conn) (n int64) {
 	t.Helper()
@@ -200,37 +185,4 @@ func statements(ctx context.Context, t *testing.T, db *pgx.Conn) (n int64) {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// cpuOf is the processor time of a broker and of all processes of its database.
-func cpuOf(t *testing.T, pid int, dataDir string) time.Duration {
-	t.Helper()
-	pg, err := broker.Postgres(dataDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ticks int64
-	for _, e := range entries {
-		id, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		text, err := os.ReadFile("/proc/" + e.Name() + "/stat")
-		if err != nil {
-			continue // it has ended
-		}
-		fields := strings.Fields(string(text)[strings.LastIndexByte(string(text), ')')+1:])
-		if parent, _ := strconv.Atoi(fields[1]); id != pid && id != pg.PID && parent != pg.PID {
-			continue
-		}
-		for _, f := range fields[11:13] { // user and system
-			n, _ := strconv.ParseInt(f, 10, 64)
-			ticks += n
-		}
-	}
-	return time.Duration(ticks) * time.Second / 100
 }

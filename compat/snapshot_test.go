@@ -34,7 +34,7 @@ func TestAnOpenSnapshotDoesNotSlowPops(t *testing.T) {
 	p := start(t, broker.Config{DataDir: dir})
 	steady(ctx, t, p, min(10*time.Second, before)) // partitions are made, memory is warm
 	was := steady(ctx, t, p, before)
-	tx, err := connectTo(ctx, t, dir).Begin(ctx)
+	tx, err := database(ctx, t, dir).Begin(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -306,14 +307,14 @@ func at0(t *testing.T, e *Engine) int64 {
 // A disk that takes nothing costs nothing but speed.
 func TestSpillWithoutADisk(t *testing.T) {
 	t.Parallel()
-	logged := &spillLog{}
+	logged := &lines{}
 	s := newSpill(filepath.Join(t.TempDir(), "missing"), 1<<20, slog.New(slog.NewTextHandler(logged, nil)))
 	s.bytesMin = 1
 	done := make(chan struct{})
 	var writer sync.WaitGroup
 	writer.Go(func() { s.run(done) })
 	s.offer(1, 1, testSegment(t, 0, 1))
-	for logged.count("not kept") == 0 {
+	for strings.Count(logged.String(), "not kept") == 0 {
 		if t.Context().Err() != nil {
 			t.Fatal("nothing was logged")
 		}
@@ -323,24 +324,6 @@ func TestSpillWithoutADisk(t *testing.T) {
 	}
 	close(done)
 	writer.Wait()
-}
-
-// spillLog counts what is logged.
-type spillLog struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *spillLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *spillLog) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return bytes.Count(l.b.Bytes(), []byte(text))
 }
 
 // What the tail is told to forget is not remembered elsewhere, neither what lies in
