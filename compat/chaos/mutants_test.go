@@ -82,6 +82,12 @@ var mutants = []struct {
 	{name: "the cache does not see a gap", pkg: "./dedup", test: ".", changes: []change{
 		{"dedup/memory.go", "case base > m.verified+1:\n\t\treturn gap", "case false:\n\t\treturn gap"},
 	}},
+	{name: "an id stored after the sieve was made is not in it", pkg: "./dedup", test: "TestMergedMemoryMissesNothing", changes: []change{
+		{"dedup/memory.go", "m.sieve.add(k)\n", "\n"},
+	}},
+	{name: "an id stored while the sieve was made is not in it", pkg: "./dedup", test: "TestMergedMemoryMissesNothing", changes: []change{
+		{"dedup/sieve.go", "s.addAll(m.blocks[i].keys)", "_ = m.blocks[i].keys"},
+	}},
 	{name: "a follower in a request answers queued", pkg: "./queen", test: "TestPushRepeatedInOneRequestFollowsItsLeader", changes: []change{
 		{"queen/push.go", "out[f.at].Status = Duplicate", "out[f.at].Status = Queued"},
 	}},
