@@ -91,26 +91,16 @@ func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
 	if err != nil {
 		return refuse(err)
 	}
-	info, err := checkBatch(it.Batch, e.batchLimits(p))
-	if err != nil {
-		return refuse(err)
-	}
-	var ids *recordIDs
 	o := p.queue.describe().Options
 	now := time.Now()
-	if err := recordRulesOf(&o, now).check(it.Batch, info, e.cfg.DecompressedBytesMax); err != nil {
+	info, ids, err := e.examine(ctx, it.Batch, &o, now)
+	if err != nil {
 		return refuse(err)
-	}
-	source := o.DedupSource
-	if source != DedupSourceNone {
-		if ids, err = readRecordIDs(it.Batch, info, source, e.cfg.DecompressedBytesMax); err != nil {
-			return refuse(err)
-		}
 	}
 	if err := e.writer.budget.acquire(ctx, len(it.Batch)); err != nil {
 		return refuse(err)
 	}
-	batch, err := e.recoded(it.Batch, &info, &o)
+	batch, err := e.recoded(ctx, it.Batch, &info, &o)
 	if err != nil {
 		e.writer.budget.release(len(it.Batch))
 		return refuse(err)
@@ -121,21 +111,47 @@ func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
 	}
 	pending := &Pending{done: make(chan struct{})}
 	e.writer.enqueue(p, &entry{
-		batch: batch, held: len(it.Batch), info: info, source: source, ids: ids, pending: pending,
+		batch: batch, held: len(it.Batch), info: info, source: o.DedupSource, ids: ids, pending: pending,
 		ref: it.Partition.Queue, number: it.Partition.Number,
 	})
 	return pending
 }
 
+// examine checks a batch by a queue's options, and reads the ids of its records where
+// they have any.
+func (e *Engine) examine(ctx context.Context, batch []byte, o *QueueOptions, now time.Time) (info batchInfo, ids *recordIDs, err error) {
+	if isCompressed(batch) {
+		if err := e.unpacking.take(ctx); err != nil {
+			return info, nil, err
+		}
+		defer e.unpacking.give()
+	}
+	if info, err = checkBatch(batch, e.batchLimits(o)); err != nil {
+		return info, nil, err
+	}
+	if err = recordRulesOf(o, now).check(batch, info, e.cfg.DecompressedBytesMax); err != nil {
+		return info, nil, err
+	}
+	if o.DedupSource != DedupSourceNone {
+		ids, err = readRecordIDs(batch, info, o.DedupSource, e.cfg.DecompressedBytesMax)
+	}
+	return info, ids, err
+}
+
 // recoded is a batch as the queue stores it: as sent, or, where the queue has a
 // codec of its own, the same records in that codec. The size limit holds for both.
-func (e *Engine) recoded(sent []byte, info *batchInfo, o *QueueOptions) ([]byte, error) {
-	batch, now, err := recompressionOf(o).apply(sent, *info, e.cfg.DecompressedBytesMax)
-	if err != nil {
+func (e *Engine) recoded(ctx context.Context, sent []byte, info *batchInfo, o *QueueOptions) ([]byte, error) {
+	to := recompressionOf(o)
+	if to.keeps(info) {
+		return sent, nil
+	}
+	if err := e.unpacking.take(ctx); err != nil {
 		return nil, err
 	}
-	if now.Codec == info.Codec {
-		return sent, nil
+	defer e.unpacking.give()
+	batch, now, err := to.apply(sent, *info, e.cfg.DecompressedBytesMax)
+	if err != nil {
+		return nil, err
 	}
 	if len(batch) > o.MaxMessageBytes {
 		return nil, fmt.Errorf("record batch of %d bytes in codec %s, %d are allowed: %w", len(batch), o.Compression, o.MaxMessageBytes, ErrTooLarge)
@@ -148,8 +164,7 @@ func (e *Engine) recoded(sent []byte, info *batchInfo, o *QueueOptions) ([]byte,
 // that a queue can be set to by max.decompressed.message.bytes.
 const DecompressedBytesMax = 64 << 20
 
-func (e *Engine) batchLimits(p *partition) batchLimits {
-	o := p.queue.describe().Options
+func (e *Engine) batchLimits(o *QueueOptions) batchLimits {
 	l := batchLimits{BatchBytesMax: o.MaxMessageBytes, DecompressedBytesMax: e.cfg.DecompressedBytesMax}
 	if text, ok := o.Configs["max.decompressed.message.bytes"]; ok {
 		if n, err := strconv.Atoi(text); err == nil {

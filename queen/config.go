@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,6 +40,7 @@ type Config struct {
 	ProbeAloneOffsets int64
 
 	DecompressedBytesMax int   // of one record batch; default 64 MiB
+	UnpackMax            int   // record batches decompressed at once to be checked; default the number of processors, at least 2; then callers wait
 	TailBytesMax         int64 // of the newest records; default 48 MiB
 	// SpillDir is where files are kept of what leaves the tail, without a name and gone
 	// with the process; empty: nowhere. SpillBytesMax bounds them; default 1 GiB.
@@ -75,6 +77,7 @@ func (c Config) withDefaults() Config {
 	def(&c.SegmentBytesMax, 1<<20)
 	def(&c.PendingBytesMax, 128<<20)
 	def(&c.DecompressedBytesMax, DecompressedBytesMax)
+	def(&c.UnpackMax, max(2, runtime.GOMAXPROCS(0)))
 	def(&c.ReadBytesMax, 64<<20)
 	def(&c.WaitersMax, 1_000_000)
 	def(&c.CatalogPartitionsMax, 200_000)
@@ -115,6 +118,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("queen: Config.Flushers is %d, must be 1 to 64", c.Flushers)
 	case c.BundlePartitionsMax < 1 || c.BundlePartitionsMax > 1024:
 		return fmt.Errorf("queen: Config.BundlePartitionsMax is %d, must be 1 to 1024", c.BundlePartitionsMax)
+	case c.UnpackMax < 1 || c.UnpackMax > 1024:
+		return fmt.Errorf("queen: Config.UnpackMax is %d, must be 1 to 1024", c.UnpackMax)
 	case c.SegmentBytesMax < 1<<10 || c.SegmentBytesMax > 64<<20:
 		return fmt.Errorf("queen: Config.SegmentBytesMax is %d, must be 1 KiB to 64 MiB", c.SegmentBytesMax)
 	}

@@ -51,7 +51,7 @@
 //	entry.go writer.go flight.go layout.go vouch.go settle.go successor.go   the way into the log
 //	budget.go runs.go   bytes under way; what the sidecar is sorted into
 //	batch.go record.go record_ids.go record_rules.go native.go   record batches
-//	compression.go recompression.go   their codecs
+//	compression.go recompression.go unpacking.go   their codecs, and how many are unpacked at once
 //	segment.go packing.go id.go   the stored format, message ids
 //	read.go reader.go fetch.go tail.go spill.go waiters.go watch.go   reading
 //	offsets.go times.go   offsets by epoch and by time, committed positions; truncate.go: a raised log start

@@ -30,6 +30,7 @@ type Engine struct {
 	hotlist     *hotlist
 	orphans     orphans
 	cache       *dedup.Cache
+	unpacking   unpacking
 	incarnation incarnation
 	compactions atomic.Pointer[map[int64]compactedTo] // of the last round, by partition
 	listed      atomic.Pointer[queueList]             // the last list of all queues
@@ -64,6 +65,8 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		stopping: make(chan struct{}),
 		timerSet: make(chan struct{}, 1),
 		watches:  &watchSet{m: map[*partition]struct{}{}},
+
+		unpacking: make(unpacking, cfg.UnpackMax),
 	}
 	e.tail.spill = newSpill(cfg.SpillDir, cfg.SpillBytesMax, cfg.Log)
 	e.ctx, e.cancel = context.WithCancelCause(context.WithoutCancel(ctx))

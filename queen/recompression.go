@@ -37,10 +37,13 @@ func recompressionOf(o *QueueOptions) recompression {
 	return r
 }
 
+// keeps says whether a batch stays as it was sent.
+func (r recompression) keeps(info *batchInfo) bool { return r.codec < 0 || r.codec == info.Codec }
+
 // apply returns a checked batch in the queue's codec, and what it says then. The
 // records stay what they are, byte for byte. A batch in that codec stays as sent.
 func (r recompression) apply(b []byte, info batchInfo, decompressedMax int) ([]byte, batchInfo, error) {
-	if r.codec < 0 || r.codec == info.Codec {
+	if r.keeps(&info) {
 		return b, info, nil
 	}
 	records := b[batchHeaderLen:]
