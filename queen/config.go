@@ -46,7 +46,7 @@ type Config struct {
 	// with the process; empty: nowhere. SpillBytesMax bounds them; default 1 GiB.
 	SpillDir      string
 	SpillBytesMax int64
-	ReadBytesMax  int // of one reply; default 64 MiB
+	ReadBytesMax  int // of one reply, and of its messages where it is decoded; default 64 MiB
 
 	WaitersMax           int           // readers waiting, counted once per partition; default 1,000,000; then reads are refused
 	CatalogPartitionsMax int           // cached; default 200,000

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // The bounds of what is done with dead letters at once.
 const (
 	DeadLettersMax   = 1000
-	deadLetterBytes  = 32 << 20 // values of one page; a first one comes in any case
+	deadLetterBytes  = 32 << 20 // messages of one page; a first one comes in any case
 	replayHeader     = "queen-replay-of"
 	deadLetterIDMore = 32 // of a replay's id, beside the original's
 )
@@ -121,7 +122,7 @@ func (e *Engine) deadFilter(ctx context.Context, q DeadQuery) (store.DeadFilter,
 	return f, nil
 }
 
-// loadLetters decodes the messages, up to max bytes of values.
+// loadLetters decodes the messages, up to max bytes of them.
 func (e *Engine) loadLetters(ctx context.Context, queue string, rows []store.DeadLetter, max int) ([]DeadLetter, error) {
 	letters := make([]DeadLetter, 0, len(rows))
 	var seg *segment
@@ -151,7 +152,7 @@ func (e *Engine) loadLetters(ctx context.Context, queue string, rows []store.Dea
 			err := seg.messages(r.Offset, 1, func(m StoredMessage) bool {
 				if m.Offset == r.Offset {
 					m.Partition, m.PartitionID = r.PartitionName, r.Partition
-					l.Message, l.Lost = m, false
+					l.Message, l.Lost = m.detached(), false
 				}
 				return false
 			})
@@ -159,7 +160,7 @@ func (e *Engine) loadLetters(ctx context.Context, queue string, rows []store.Dea
 				return nil, fmt.Errorf("read a dead letter: %w", err)
 			}
 		}
-		if max -= len(l.Message.Value); max < 0 && len(letters) > 0 {
+		if max -= l.Message.bytes(); max < 0 && len(letters) > 0 {
 			break
 		}
 		letters = append(letters, l)
@@ -273,7 +274,7 @@ func (e *Engine) FindMessage(ctx context.Context, partitionID int64, id []byte) 
 			if err != nil {
 				return "", m, nil, err
 			}
-			msgs, err := (&partition{id: partitionID, name: name}).decode([]*segment{seg}, offset, offset)
+			msgs, err := (&partition{id: partitionID, name: name}).decode([]*segment{seg}, offset, offset, math.MaxInt)
 			if err != nil || len(msgs) > 0 {
 				if err == nil {
 					m = msgs[0]

@@ -26,16 +26,20 @@ func (e *Engine) Fetch(ctx context.Context, r FetchRequest) ([]Fetched, error) {
 			return nil, err
 		}
 		holes, found := false, false
+		left := e.cfg.ReadBytesMax // of messages: what batches unpack to is not bounded by what they are
 		for i := range items {
 			s := &items[i]
 			out[i] = Fetched{Err: s.answer.Err, LogStart: s.answer.LogStart, HighWatermark: s.answer.HighWatermark}
 			n := len(s.answer.Batches)
-			if n == 0 {
+			if n == 0 || left <= 0 {
 				continue
 			}
 			last := lastOffset(s.answer.Batches[n-1])
-			if out[i].Messages, err = s.p.decode(s.segs, s.item.Offset, last); err != nil {
+			if out[i].Messages, err = s.p.decode(s.segs, s.item.Offset, last, left); err != nil {
 				return nil, fmt.Errorf("fetch: %w", err)
+			}
+			for k := range out[i].Messages {
+				left -= out[i].Messages[k].bytes()
 			}
 			if len(out[i].Messages) > 0 {
 				found = true
@@ -52,16 +56,21 @@ func (e *Engine) Fetch(ctx context.Context, r FetchRequest) ([]Fetched, error) {
 	return out, nil
 }
 
-// decode unpacks the messages of segs with offsets from … to.
-func (p *partition) decode(segs []*segment, from, to int64) ([]StoredMessage, error) {
+// decode unpacks the messages of segs with offsets from … to, until they have bytesMax
+// bytes; the one that makes them have so many is the last.
+func (p *partition) decode(segs []*segment, from, to int64, bytesMax int) ([]StoredMessage, error) {
 	var out []StoredMessage
 	for _, seg := range segs {
+		if bytesMax <= 0 {
+			break
+		}
 		err := seg.messages(from, math.MaxInt, func(m StoredMessage) bool {
-			if m.Offset > to {
+			if m.Offset > to || bytesMax <= 0 {
 				return false
 			}
 			m.Partition, m.PartitionID = p.name, p.id
 			out = append(out, m)
+			bytesMax -= m.bytes()
 			return true
 		})
 		if err != nil {
@@ -115,7 +124,7 @@ type FetchRequest struct {
 	Items    []FetchItem
 	MinBytes int           // wait until this much is there …
 	MaxWait  time.Duration // … or this long
-	MaxBytes int           // soft, over all items: the first message is returned whole
+	MaxBytes int           // of batches as they are served, soft, over all items: the first message is returned whole
 }
 
 // Fetched answers one FetchItem.

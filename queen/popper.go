@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -281,7 +282,7 @@ func unpackClaim(p *partition, c store.Claim) (msgs []StoredMessage, holes []int
 			return nil, nil, err
 		}
 	}
-	all, err := p.decode(segs, c.Next, c.End)
+	all, err := p.decode(segs, c.Next, c.End, math.MaxInt)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pop: %w", err)
 	}

@@ -1,6 +1,8 @@
 package queen
 
 import (
+	"bytes"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -65,7 +67,8 @@ type EpochEnd struct {
 	EndOffset int64
 }
 
-// StoredMessage is a message as it is read back.
+// StoredMessage is a message as it is read back. Its slices are parts of the segment
+// it was read from, which they keep in memory.
 type StoredMessage struct {
 	ID uuid.UUID
 	// TransactionID is the client's id, or the text of ID where it was minted.
@@ -79,4 +82,24 @@ type StoredMessage struct {
 	TraceID       string
 	Timestamp     time.Time // the record's own
 	CreatedAt     time.Time // when it was stored, by the database's clock
+}
+
+// bytes is what of a message has no bound of its own.
+func (m *StoredMessage) bytes() int {
+	n := len(m.TransactionID) + len(m.Key) + len(m.Value)
+	for i := range m.Headers {
+		n += len(m.Headers[i].Key) + len(m.Headers[i].Value)
+	}
+	return n
+}
+
+// detached is the message in memory of its own: what is kept of few messages of many
+// segments must not keep the segments.
+func (m StoredMessage) detached() StoredMessage {
+	m.TransactionID, m.Key, m.Value = bytes.Clone(m.TransactionID), bytes.Clone(m.Key), bytes.Clone(m.Value)
+	m.Headers = slices.Clone(m.Headers)
+	for i := range m.Headers {
+		m.Headers[i].Value = bytes.Clone(m.Headers[i].Value)
+	}
+	return m
 }
