@@ -21,12 +21,14 @@
 //	json.go json_string.go   a strict JSON reader that keeps values byte for byte
 //	body_error.go what is wrong in a body, and where
 //	write.go      JSON text appended to a buffer
+//	list_page.go  the part of a list that is asked for
 //	message.go    a stored message as pop and fetch show it
 //	push_items.go headers.go   the items of a push body → queen.Message, item by item
 //	lease.go dlq.go lease extension; dead letters and single messages
 //	push.go pop.go ack.go configure.go fetch.go queues.go health.go
 //	groups.go changes.go browse.go overview.go kv.go timers.go transaction.go   the handlers
 //	openapi.go    the OpenAPI document, merged from openapi/*.json, one file per subject
+//	kv_ops.go kv_answer.go   operations on keys as they are read, and what became of them
 //	errors.go     queen error ↔ status and word
 //	metrics.go    the door's metrics
 //

@@ -108,7 +108,7 @@ func (s *Server) labelled(x *exchange, what string, of func(*queen.QueueOptions)
 
 // queueTotals serves GET /api/v1/status/queues?search=&limit=&offset=, by name.
 func (s *Server) queueTotals(x *exchange) (answer, error) {
-	search, limit, offset, err := listParams(x.req.URL.RawQuery)
+	page, err := readPage(x.req.URL.RawQuery, "search")
 	if err != nil {
 		return answer{}, err
 	}
@@ -119,23 +119,19 @@ func (s *Server) queueTotals(x *exchange) (answer, error) {
 		return answer{}, err
 	}
 	b := []byte(`{"queues":[`)
-	total, shown := 0, 0
 	for i := range totals {
-		if !strings.Contains(totals[i].Queue, search) {
+		if !strings.Contains(totals[i].Queue, page.filter) {
 			continue
 		}
-		if total++; total <= offset || shown == limit {
+		var here bool
+		if b, here = page.next(b); !here {
 			continue
-		}
-		if shown++; shown > 1 {
-			b = append(b, ',')
 		}
 		b = append(b, '{')
 		b = appendTotals(b, &totals[i])
 		b = append(b, '}')
 	}
-	b = append(b, `],"total":`...)
-	return ok(append(appendInt(b, int64(total)), '}')), nil
+	return page.end(b), nil
 }
 
 func appendTotals(b []byte, t *queen.QueueTotals) []byte {

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"math"
 	"strings"
 
 	"queenmq/queen"
@@ -10,7 +9,7 @@ import (
 
 // listQueues serves GET /api/v1/resources/queues?search=&limit=&offset=, by name.
 func (s *Server) listQueues(x *exchange) (answer, error) {
-	search, limit, offset, err := listParams(x.req.URL.RawQuery)
+	page, err := readPage(x.req.URL.RawQuery, "search")
 	if err != nil {
 		return answer{}, err
 	}
@@ -21,39 +20,16 @@ func (s *Server) listQueues(x *exchange) (answer, error) {
 		return answer{}, err
 	}
 	b := []byte(`{"queues":[`)
-	total, shown := 0, 0
 	for i := range all {
-		if !strings.Contains(all[i].Name, search) {
+		if !strings.Contains(all[i].Name, page.filter) {
 			continue
 		}
-		if total++; total <= offset || shown == limit {
-			continue
+		var here bool
+		if b, here = page.next(b); here {
+			b = appendQueue(b, &all[i])
 		}
-		if shown++; shown > 1 {
-			b = append(b, ',')
-		}
-		b = appendQueue(b, &all[i])
 	}
-	b = append(b, `],"total":`...)
-	return ok(append(appendInt(b, int64(total)), '}')), nil
-}
-
-func listParams(query string) (search string, limit, offset int, err error) {
-	limit = math.MaxInt
-	err = eachParam(query, func(name, v string) (err error) {
-		switch name {
-		case "search":
-			search = v
-		case "limit":
-			limit, err = number(v, 0, math.MaxInt32)
-		case "offset":
-			offset, err = number(v, 0, math.MaxInt32)
-		default:
-			err = noSuchParam()
-		}
-		return err
-	})
-	return search, limit, offset, err
+	return page.end(b), nil
 }
 
 // getQueue serves GET /api/v1/resources/queues/{queue}.
@@ -142,27 +118,14 @@ func appendPartition(b []byte, p *queen.Partition) []byte {
 // allPartitions serves GET /api/v1/resources/partitions?queue=&limit=&offset=: the
 // partitions of one queue or of all, by queue and number.
 func (s *Server) allPartitions(x *exchange) (answer, error) {
-	only, limit, offset := "", math.MaxInt, 0
-	err := eachParam(x.req.URL.RawQuery, func(name, v string) (err error) {
-		switch name {
-		case "queue":
-			only = v
-		case "limit":
-			limit, err = number(v, 0, math.MaxInt32)
-		case "offset":
-			offset, err = number(v, 0, math.MaxInt32)
-		default:
-			err = noSuchParam()
-		}
-		return err
-	})
+	page, err := readPage(x.req.URL.RawQuery, "queue")
 	if err != nil {
 		return answer{}, err
 	}
 	ctx, cancel := x.context()
 	defer cancel()
-	names := []string{only}
-	if only == "" {
+	names := []string{page.filter}
+	if page.filter == "" {
 		all, err := s.engine.AllQueues(ctx)
 		if err != nil {
 			return answer{}, err
@@ -173,21 +136,18 @@ func (s *Server) allPartitions(x *exchange) (answer, error) {
 		}
 	}
 	b := []byte(`{"partitions":[`)
-	total, shown := 0, 0
 	for _, name := range names {
 		parts, err := s.engine.Partitions(ctx, name)
-		if only == "" && errors.Is(err, queen.ErrUnknownQueue) {
+		if page.filter == "" && errors.Is(err, queen.ErrUnknownQueue) {
 			continue // deleted since it was listed
 		}
 		if err != nil {
 			return answer{}, err
 		}
 		for i := range parts {
-			if total++; total <= offset || shown == limit {
+			var here bool
+			if b, here = page.next(b); !here {
 				continue
-			}
-			if shown++; shown > 1 {
-				b = append(b, ',')
 			}
 			b = append(b, `{"queue":`...)
 			b = appendString(b, name)
@@ -196,8 +156,7 @@ func (s *Server) allPartitions(x *exchange) (answer, error) {
 			b = append(b, '}')
 		}
 	}
-	b = append(b, `],"total":`...)
-	return ok(append(appendInt(b, int64(total)), '}')), nil
+	return page.end(b), nil
 }
 
 // depth serves GET /api/v1/resources/queues/{queue}/depth?group=: what waits in each

@@ -1,0 +1,46 @@
+package httpapi
+
+import "math"
+
+// listPage is the part of a list that a request asks for, and how far its answer has come.
+type listPage struct {
+	filter        string
+	limit, offset int
+	total, shown  int // elements of the list so far, and those of the page among them
+}
+
+// readPage reads a request's limit and offset, and its filter, which has this name.
+func readPage(query, filter string) (p listPage, err error) {
+	p.limit = math.MaxInt
+	err = eachParam(query, func(name, v string) (err error) {
+		switch name {
+		case filter:
+			p.filter = v
+		case "limit":
+			p.limit, err = number(v, 0, math.MaxInt32)
+		case "offset":
+			p.offset, err = number(v, 0, math.MaxInt32)
+		default:
+			err = noSuchParam()
+		}
+		return err
+	})
+	return p, err
+}
+
+// next counts an element of the list, and says whether b is to have it: then it
+// follows the one before.
+func (p *listPage) next(b []byte) ([]byte, bool) {
+	if p.total++; p.total <= p.offset || p.shown == p.limit {
+		return b, false
+	}
+	b = appendComma(b, p.shown)
+	p.shown++
+	return b, true
+}
+
+// end closes the array of elements, and says how many there are in all.
+func (p *listPage) end(b []byte) answer {
+	b = append(b, `],"total":`...)
+	return ok(append(appendInt(b, int64(p.total)), '}'))
+}
