@@ -8,7 +8,8 @@ import (
 	"queenmq/store"
 )
 
-// readIDs reads the ids of batches again that were read, or not, under another source.
+// readIDs reads the ids of those batches anew for which the queue's source of ids was
+// another one, or none, when they came.
 func (f *flight) readIDs(source string, decompressedMax int, refuse func(*entry, error)) {
 	for _, e := range f.seg.entries {
 		if e.batch == nil || e.source == source || e.done() {

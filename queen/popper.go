@@ -179,7 +179,8 @@ func (e *Engine) claim(ctx context.Context, r *PopRequest, s *popSet, parts []*p
 	return got, nil
 }
 
-// proposed tells the hotlist what became of a claim's candidates, and lists the queues, ascending, in which the group has no position and no subscription.
+// proposed tells the hotlist what became of a claim's candidates, and lists the queues,
+// ascending, in which the group has no position and no subscription.
 func (e *Engine) proposed(s *popSet, parts []*partition, given []store.Claim, refused []store.Refused) (unknown []int64) {
 	candidates := make(map[int64]*partition, len(parts))
 	for _, p := range parts {

@@ -1,7 +1,9 @@
 package queen
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"queenmq/store/storetest"
@@ -55,6 +57,35 @@ func TestSmallBundlesWaitForThoseUnderWay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever else comes meanwhile, a small bundle waits no longer than smallWaitMax.
+func TestSmallBundlesWaitOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &writer{
+			cfg: Config{BundlePartitionsMax: 16, BundleBytesMax: 1 << 20}, wake: make(chan struct{}, 1),
+			flying: smallFlights, ready: []*partition{{pending: []*openSegment{{bytes: 1}}}},
+		}
+		w.open.Store(1)
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			w.run(ctx)
+		}()
+		for began := time.Now(); w.open.Load() > 0; {
+			if waited := time.Since(began); waited > smallWaitMax {
+				t.Errorf("it waits for %v already", waited)
+				break
+			}
+			w.wake <- struct{}{}
+			<-time.After(smallWaitMax / 5)
+			synctest.Wait()
+		}
+		end()
+		<-ended
+	})
 }
 
 // Calls that wait for somebody's lock do not stop the small ones of other partitions.

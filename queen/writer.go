@@ -102,32 +102,34 @@ func (w *writer) push(p *partition) {
 func (w *writer) run(ctx context.Context) {
 	patience := time.NewTimer(0)
 	defer patience.Stop()
-	for late := false; ; {
-		fl, wait := w.take(late)
-		late = false
+	var since time.Time // it waits with something small; zero: it does not
+	for {
+		fl, wait := w.take(!since.IsZero() && time.Since(since) >= smallWaitMax)
 		switch {
 		case len(fl) > 0:
+			since = time.Time{}
 			w.flush(ctx, fl)
 			continue
-		case wait:
-			patience.Reset(smallWaitMax)
-		default:
+		case !wait:
+			since = time.Time{}
 			patience.Stop()
+		case since.IsZero(): // else whatever comes meanwhile does not make it longer
+			since = time.Now()
+			patience.Reset(smallWaitMax)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.wake:
 		case <-patience.C:
-			late = true
 		}
 	}
 }
 
-// Where smallFlights bundles are under way, one of less than smallFlightBytes waits
-// for them: what a few calls are for costs a fraction of what as many calls would
-// as there are partitions, and that is how long they would wait for each other
-// anyway. It waits no longer than smallWaitMax: the others may be stuck.
+// While smallFlights bundles are under way, one of less than smallFlightBytes waits for
+// the first of them: a call for many partitions costs PostgreSQL a fraction of what a
+// call for each does, and those would wait for each other about as long anyway. It
+// waits no longer than smallWaitMax: the others may be stuck.
 const (
 	smallFlights     = 2
 	smallFlightBytes = 64 << 10
