@@ -12,7 +12,7 @@ func (e *Engine) kvRead(ctx context.Context, ops []KVOp) (KVAnswer, error) {
 	read := newKVReading(len(keys), pages)
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.CallTimeout)
 	defer cancel()
-	if err := e.db.KVRead(ctx, keys, pages, read.row); err != nil {
+	if err := e.db.KVRead(ctx, keys, pages, kvReplyBytesMax, read.row); err != nil {
 		return KVAnswer{}, storeError("read keys", err)
 	}
 	return read.answer(ops), nil
@@ -71,11 +71,12 @@ func (k *kvReading) row(r store.KVRow) {
 		return
 	}
 	at := r.Place - len(k.found)
+	withheld := k.pages[at].Values && r.Value == ""
 	if !k.pages[at].Values {
 		row.Value = nil
 	}
 	// A page has a row in any case, or a walk over pages would not get on.
-	if k.full[at] || k.left < 0 && len(k.listed[at]) > 0 || len(k.listed[at]) == k.pages[at].Rows-1 {
+	if k.full[at] || withheld || k.left < 0 && len(k.listed[at]) > 0 || len(k.listed[at]) == k.pages[at].Rows-1 {
 		k.full[at] = true
 		return
 	}

@@ -125,7 +125,7 @@ func testPlans(t *testing.T, full bool) {
 				{"op":"delete","ns":"n2","key":"k2"},{"op":"get","ns":"n3","key":"k3"}]`))
 		}},
 		{"kv_read", func() error {
-			return w.query("query/kv_read.sql", []string{"n1"}, []string{"k1"}, []string{"n1"}, []string{"k1"}, []string{"k2"}, []string{""}, []int32{5}, []bool{true})
+			return w.query("query/kv_read.sql", []string{"n1"}, []string{"k1"}, []string{"n1"}, []string{"k1"}, []string{"k2"}, []string{""}, []int32{5}, []bool{true}, 1<<20)
 		}},
 		{"kv_purge", func() error { return w.query("query/kv_purge.sql", time.Time{}, 5) }},
 		{"timers_apply", func() error {

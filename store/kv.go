@@ -94,7 +94,7 @@ type KVRow struct {
 	// pages, from 0.
 	Place     int
 	Key       string
-	Value     string // empty where values were not wanted
+	Value     string // empty where none was wanted, or the bytes were used up; JSON never is
 	Version   int64
 	ExpiresAt time.Time // zero: never
 	UpdatedAt time.Time
@@ -105,7 +105,9 @@ type KVRow struct {
 var lastKey = strings.Repeat("\U0010ffff", 1024/4)
 
 // KVRead reads keys and pages of keys as of one moment, and calls each with every row.
-func (db *DB) KVRead(ctx context.Context, keys []KVKey, pages []KVPage, each func(KVRow)) error {
+// Rows of pages come without their values once those have bytesMax bytes, but for the
+// first one of each.
+func (db *DB) KVRead(ctx context.Context, keys []KVKey, pages []KVPage, bytesMax int, each func(KVRow)) error {
 	ns, key, pns, prefix, upto, after := []string{}, []string{}, []string{}, []string{}, []string{}, []string{} // nil would be NULL
 	rows, vals := []int32{}, []bool{}
 	for _, k := range keys {
@@ -121,7 +123,7 @@ func (db *DB) KVRead(ctx context.Context, keys []KVKey, pages []KVPage, each fun
 		return db.acquireError("read keys", err)
 	}
 	defer conn.Release()
-	res, err := conn.Query(ctx, kvReadSQL, ns, key, pns, prefix, upto, after, rows, vals)
+	res, err := conn.Query(ctx, kvReadSQL, ns, key, pns, prefix, upto, after, rows, vals, bytesMax)
 	if err == nil {
 		for res.Next() {
 			var r KVRow

@@ -3,6 +3,8 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -15,7 +17,7 @@ func incrOp(key string) store.KVOp { return store.KVOp{Op: "incr", NS: "n", Key:
 
 func kvValue(t *testing.T, db *store.DB, key string) (value string) {
 	t.Helper()
-	if err := db.KVRead(t.Context(), []store.KVKey{{NS: "n", Key: key}}, nil, func(r store.KVRow) { value = r.Value }); err != nil {
+	if err := db.KVRead(t.Context(), []store.KVKey{{NS: "n", Key: key}}, nil, 0, func(r store.KVRow) { value = r.Value }); err != nil {
 		t.Fatal(err)
 	}
 	return value
@@ -72,6 +74,32 @@ func TestKVLateAttemptDoesNotUndoAVerdict(t *testing.T) {
 	}
 	if v := kvValue(t, db, "a"); v != "" {
 		t.Errorf("the key is %s, want it gone", v)
+	}
+}
+
+// What is not wanted any more does not come: a call of many pages of large values
+// would read gigabytes for an answer of some megabytes.
+func TestKVPagesComeWithSoManyBytesOfValues(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	var ops []store.KVOp
+	for _, key := range []string{"a1", "a2", "a3", "b1", "b2"} {
+		ops = append(ops, store.KVOp{Op: "put", NS: "n", Key: key, Value: `"` + strings.Repeat("x", 1000) + `"`})
+	}
+	if _, err := db.KV(t.Context(), uuid.New(), false, ops); err != nil {
+		t.Fatal(err)
+	}
+	pages := []store.KVPage{
+		{NS: "n", Prefix: "a", Rows: 9, Values: true}, {NS: "n", Prefix: "a", Rows: 9}, {NS: "n", Prefix: "b", Rows: 9, Values: true},
+	}
+	got := ""
+	if err := db.KVRead(t.Context(), nil, pages, 2500, func(r store.KVRow) {
+		got += fmt.Sprintf(" %d:%s:%d", r.Place, r.Key, len(r.Value))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want := " 0:a1:1002 0:a2:1002 0:a3:0 1:a1:0 1:a2:0 1:a3:0 2:b1:1002 2:b2:0"; got != want {
+		t.Errorf("read%s, want%s", got, want)
 	}
 }
 
