@@ -399,6 +399,9 @@ func (c *conn) write(req *request, resp kmsg.Response) error {
 	if err := c.nc.SetWriteDeadline(time.Now().Add(limit)); err != nil {
 		return fmt.Errorf("%w: %w", errHangUp, err)
 	}
+	if s, ok := resp.(spliced); ok && size > outKept {
+		defer s.cutWhenWanted(func() { _ = c.nc.SetWriteDeadline(time.Unix(1, 0)) })()
+	}
 	if _, err := w.bufs.WriteTo(c.nc); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			c.srv.noise.log(c.log, "closed a connection", "reason", "the client does not read its replies", "reply", size)

@@ -22,6 +22,16 @@ func (f *fetchReply) release() {
 	}
 }
 
+// cutWhenWanted calls cut when others wait for the memory that the reply keeps.
+func (f *fetchReply) cutWhenWanted(cut func()) (stop func()) {
+	for i := range f.answers {
+		if f.answers[i].Err == nil && len(f.answers[i].ReadAnswer.Batches) > 0 {
+			return f.answers[i].CutWhenWanted(cut) // they share it
+		}
+	}
+	return func() {}
+}
+
 // newFetchReply groups the partitions to be included by topic, keeping their order.
 func newFetchReply(resp *kmsg.FetchResponse, parts []askedPartition, answers []partitionAnswer, include []bool) *fetchReply {
 	f := &fetchReply{FetchResponse: resp, answers: answers}
@@ -54,6 +64,7 @@ func newFetchReply(resp *kmsg.FetchResponse, parts []askedPartition, answers []p
 type spliced interface {
 	kmsg.Response
 	splice(w *splicer)
+	cutWhenWanted(cut func()) (stop func())
 	release()
 }
 

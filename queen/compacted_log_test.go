@@ -100,7 +100,7 @@ func TestPopCrossesWhatCompactionEmptied(t *testing.T) {
 		if err != nil || len(claims) != 1 {
 			t.Fatal(claims, refused, err)
 		}
-		msgs, holes, err := unpackClaim(p, claims[0])
+		msgs, holes, err := unpackClaim(p, claims[0], newUnpackRoom(1<<20))
 		if err != nil || len(msgs) != 0 || int64(len(holes)) != c.last-c.next+1 || holes[0] != c.next || holes[len(holes)-1] != c.last {
 			t.Errorf("at %d: %d messages and %d holes, %v; want those of %d to %d", c.position, len(msgs), len(holes), err, c.next, c.last)
 		}

@@ -47,6 +47,9 @@ type Config struct {
 	SpillDir      string
 	SpillBytesMax int64
 	ReadBytesMax  int // of one reply, and of its messages where it is decoded; default 64 MiB
+	// AnswerBytesMax bounds what is read for answers that are not written yet, over all
+	// clients; default 256 MiB. Answers get smaller as it fills.
+	AnswerBytesMax int
 
 	WaitersMax           int           // readers waiting, counted once per partition; default 1,000,000; then reads are refused
 	CatalogPartitionsMax int           // cached; default 200,000
@@ -79,6 +82,7 @@ func (c Config) withDefaults() Config {
 	def(&c.DecompressedBytesMax, DecompressedBytesMax)
 	def(&c.UnpackMax, max(2, runtime.GOMAXPROCS(0)))
 	def(&c.ReadBytesMax, 64<<20)
+	def(&c.AnswerBytesMax, 256<<20)
 	def(&c.WaitersMax, 1_000_000)
 	def(&c.CatalogPartitionsMax, 200_000)
 	def(&c.CompactKeysMax, 1_000_000)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -274,7 +273,7 @@ func (e *Engine) FindMessage(ctx context.Context, partitionID int64, id []byte) 
 			if err != nil {
 				return "", m, nil, err
 			}
-			msgs, err := (&partition{id: partitionID, name: name}).decode([]*segment{seg}, offset, offset, math.MaxInt)
+			msgs, _, err := (&partition{id: partitionID, name: name}).decode([]*segment{seg}, offset, offset, newUnpackRoom(0))
 			if err != nil || len(msgs) > 0 {
 				if err == nil {
 					m = msgs[0]

@@ -28,6 +28,7 @@ type Engine struct {
 	watches     *watchSet
 	leases      *leases
 	hotlist     *hotlist
+	answers     *answerRoom
 	orphans     orphans
 	cache       *dedup.Cache
 	unpacking   unpacking
@@ -62,6 +63,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		metrics:  newMetrics(cfg.Registry),
 		leases:   newLeases(),
 		hotlist:  newHotlist(),
+		answers:  newAnswerRoom(cfg.AnswerBytesMax),
 		stopping: make(chan struct{}),
 		timerSet: make(chan struct{}, 1),
 		watches:  &watchSet{m: map[*partition]struct{}{}},

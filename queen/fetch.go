@@ -21,27 +21,27 @@ func (e *Engine) Fetch(ctx context.Context, r FetchRequest) ([]Fetched, error) {
 	out := make([]Fetched, len(items))
 	deadline := time.Now().Add(r.MaxWait)
 	for {
-		err := e.read(ctx, items, ReadRequest{MinBytes: r.MinBytes, MaxWait: max(0, time.Until(deadline)), MaxBytes: r.MaxBytes})
+		held, err := e.read(ctx, items, ReadRequest{
+			MinBytes: r.MinBytes, MaxWait: max(0, time.Until(deadline)), MaxBytes: r.MaxBytes, times: answerRoomTimes,
+		})
 		if err != nil {
 			return nil, err
 		}
 		holes, found := false, false
-		left := e.cfg.ReadBytesMax // of messages: what batches unpack to is not bounded by what they are
+		room := newUnpackRoom(answerRoomTimes * held.bytesMax)
 		for i := range items {
 			s := &items[i]
 			out[i] = Fetched{Err: s.answer.Err, LogStart: s.answer.LogStart, HighWatermark: s.answer.HighWatermark}
 			n := len(s.answer.Batches)
-			if n == 0 || left <= 0 {
+			if n == 0 || room.spent() {
 				continue
 			}
 			last := lastOffset(s.answer.Batches[n-1])
-			if out[i].Messages, err = s.p.decode(s.segs, s.item.Offset, last, left); err != nil {
+			var cut bool
+			if out[i].Messages, cut, err = s.p.decode(s.segs, s.item.Offset, last, room); err != nil {
 				return nil, fmt.Errorf("fetch: %w", err)
 			}
-			for k := range out[i].Messages {
-				left -= out[i].Messages[k].bytes()
-			}
-			if len(out[i].Messages) > 0 {
+			if cut || len(out[i].Messages) > 0 {
 				found = true
 				continue
 			}
@@ -49,6 +49,13 @@ func (e *Engine) Fetch(ctx context.Context, r FetchRequest) ([]Fetched, error) {
 			// A reader of messages would ask for it for ever; it goes on behind them.
 			s.item.Offset, holes = last+1, true
 		}
+		if r.Room != nil && held.n != 0 {
+			r.Room.room = held.room
+			r.Room.n += 2 * room.used
+			held.settle(0, 2*room.used-held.n) // what was unpacked, and as text
+			held.n = 0
+		}
+		held.Release()
 		if !holes || found {
 			break
 		}
@@ -56,28 +63,52 @@ func (e *Engine) Fetch(ctx context.Context, r FetchRequest) ([]Fetched, error) {
 	return out, nil
 }
 
-// decode unpacks the messages of segs with offsets from … to, until they have bytesMax
-// bytes; the one that makes them have so many is the last.
-func (p *partition) decode(segs []*segment, from, to int64, bytesMax int) ([]StoredMessage, error) {
-	var out []StoredMessage
+// unpackRoom is what one answer may still unpack. Batches are counted as they were
+// sent, and a few KB may hold 64 MiB; a first message is given whatever its size.
+type unpackRoom struct{ left, used int }
+
+// newUnpackRoom is that of an answer which holds so much of the memory for answers.
+func newUnpackRoom(held int) *unpackRoom { return &unpackRoom{left: max(held/2, answerRoomMin)} }
+
+// take says whether a message fits.
+func (u *unpackRoom) take(m *StoredMessage) bool {
+	n := m.bytes()
+	if n > u.left && u.used > 0 {
+		u.left = 0 // what follows must not be given without this one
+		return false
+	}
+	u.left -= n
+	u.used += max(n, 1)
+	return true
+}
+
+// spent says that no further message fits.
+func (u *unpackRoom) spent() bool { return u.left <= 0 && u.used > 0 }
+
+// decode unpacks the messages of segs with offsets from … to, as long as there is
+// room for them; cut says that there was none for all.
+func (p *partition) decode(segs []*segment, from, to int64, room *unpackRoom) (out []StoredMessage, cut bool, err error) {
 	for _, seg := range segs {
-		if bytesMax <= 0 {
-			break
-		}
+		past := false
 		err := seg.messages(from, math.MaxInt, func(m StoredMessage) bool {
-			if m.Offset > to || bytesMax <= 0 {
+			if past = m.Offset > to; past {
+				return false
+			}
+			if cut = !room.take(&m); cut {
 				return false
 			}
 			m.Partition, m.PartitionID = p.name, p.id
 			out = append(out, m)
-			bytesMax -= m.bytes()
 			return true
 		})
 		if err != nil {
-			return nil, err
+			return nil, false, err
+		}
+		if cut || past {
+			break
 		}
 	}
-	return out, nil
+	return out, cut, nil
 }
 
 // lastOffset is the last offset a patched batch consumes.
@@ -125,6 +156,8 @@ type FetchRequest struct {
 	MinBytes int           // wait until this much is there …
 	MaxWait  time.Duration // … or this long
 	MaxBytes int           // of batches as they are served, soft, over all items: the first message is returned whole
+	// Room, where it is set, holds the memory of the answer until it is released.
+	Room *AnswerRoom
 }
 
 // Fetched answers one FetchItem.

@@ -25,6 +25,8 @@ type PopRequest struct {
 	// a moment. Neither: with everything that is stored.
 	FromEnd bool
 	From    time.Time
+	// Room, where it is set, holds the memory of the answer until it is released.
+	Room *AnswerRoom
 }
 
 // Popped is a leased batch from one partition.

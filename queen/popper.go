@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -136,9 +135,21 @@ func (e *Engine) claim(ctx context.Context, r *PopRequest, s *popSet, parts []*p
 	if r.AutoAck {
 		req.LeaseFor = autoAckLease
 	}
+	held := r.Room
+	if held == nil {
+		held = &AnswerRoom{}
+		defer held.Release()
+	}
+	n, err := held.grant(ctx, e.answers, answerRoomTimes*r.MaxBytes)
+	if err != nil {
+		e.hotlist.add(s, parts...)
+		return nil, err
+	}
+	defer func() { held.settle(n, 0) }()
+	req.MaxBytes = min(r.MaxBytes, n/answerRoomTimes)
 	var given []store.Claim
 	var refused []store.Refused
-	err := e.untilKnown(ctx, func(ctx context.Context) (err error) {
+	err = e.untilKnown(ctx, func(ctx context.Context) (err error) {
 		given, refused, err = e.db.Claim(ctx, req)
 		return err
 	})
@@ -159,9 +170,24 @@ func (e *Engine) claim(ctx context.Context, r *PopRequest, s *popSet, parts []*p
 	}
 	var got []Popped
 	var beyond []int64
+	room := newUnpackRoom(n)
 	if err == nil {
-		got, beyond, err = e.unpack(ctx, r, s.key.group, req.Lease, parts, given)
+		got, beyond, err = e.unpack(ctx, r, s.key.group, req.Lease, parts, given, room)
 	}
+	if cut := (*cutError)(nil); errors.As(err, &cut) {
+		// What is unpacked is too much for one answer: as many messages as are not.
+		e.Release(ctx, req.Lease)
+		held.settle(n, 0)
+		n = 0
+		less := *r
+		less.Partitions = len(cut.parts)
+		if cut.fits > 0 {
+			less.Batch = cut.fits
+		}
+		return e.claim(ctx, &less, s, cut.parts)
+	}
+	held.settle(n, 2*room.used)
+	n = 0
 	if err == nil && ctx.Err() != nil {
 		err = fmt.Errorf("pop: %w", context.Cause(ctx)) // nobody is there any more
 	}
@@ -218,15 +244,22 @@ func (e *Engine) proposed(s *popSet, parts []*partition, given []store.Claim, re
 // unpack decodes what was given, and completes the offsets that hold no message:
 // nobody else can. With AutoAck it leaves that to deliver, and says where each
 // claim's holes go on beyond its end.
-func (e *Engine) unpack(ctx context.Context, r *PopRequest, group string, lease uuid.UUID, parts []*partition, given []store.Claim) (got []Popped, beyond []int64, err error) {
+func (e *Engine) unpack(ctx context.Context, r *PopRequest, group string, lease uuid.UUID, parts []*partition, given []store.Claim,
+	room *unpackRoom,
+) (got []Popped, beyond []int64, err error) {
 	var empty []store.CursorAck
 	beyond = make([]int64, len(given))
+	var whole []*partition
 	for i, c := range given {
 		p := parts[slices.IndexFunc(parts, func(p *partition) bool { return p.id == c.Partition })]
-		msgs, holes, err := unpackClaim(p, c)
+		msgs, holes, err := unpackClaim(p, c, room)
+		if cut := (*cutError)(nil); errors.As(err, &cut) && len(whole) > 0 {
+			return nil, nil, &cutError{parts: whole} // they fit as they are
+		}
 		if err != nil {
 			return nil, nil, err
 		}
+		whole = append(whole, p)
 		beyond[i] = c.End
 		if n := len(holes); n > 0 {
 			beyond[i] = max(c.End, holes[n-1])
@@ -276,16 +309,19 @@ func (e *Engine) deliver(ctx context.Context, group string, lease uuid.UUID, got
 // unpackClaim decodes the messages given and not completed before, and lists
 // the offsets given that hold none. Where none of them holds one, the list goes on
 // to the next message: a large hole is not crossed a batch at a time.
-func unpackClaim(p *partition, c store.Claim) (msgs []StoredMessage, holes []int64, err error) {
+func unpackClaim(p *partition, c store.Claim, room *unpackRoom) (msgs []StoredMessage, holes []int64, err error) {
 	segs := make([]*segment, len(c.Segments))
 	for i, row := range c.Segments {
 		if segs[i], err = loadRow(row); err != nil {
 			return nil, nil, err
 		}
 	}
-	all, err := p.decode(segs, c.Next, c.End, math.MaxInt)
+	all, cut, err := p.decode(segs, c.Next, c.End, room)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pop: %w", err)
+	}
+	if cut {
+		return nil, nil, &cutError{[]*partition{p}, max(1, len(all))}
 	}
 	next := c.Next
 	for _, m := range all {
@@ -309,6 +345,14 @@ func unpackClaim(p *partition, c store.Claim) (msgs []StoredMessage, holes []int
 	}
 	return msgs, holes, nil
 }
+
+// cutError: what was claimed is more than one answer unpacks.
+type cutError struct {
+	parts []*partition // of which it is not more,
+	fits  int          // with so many messages; 0: with all that was claimed
+}
+
+func (e *cutError) Error() string { return "too much to unpack for one answer" }
 
 // nextMessage is the offset of the first message after one, or the one after the
 // last offset of segs.

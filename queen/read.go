@@ -27,6 +27,8 @@ type ReadRequest struct {
 	MinBytes int           // wait until this much is there …
 	MaxWait  time.Duration // … or this long
 	MaxBytes int           // soft, over all items; a first batch is returned whole
+
+	times int // what a byte of batches takes of the memory for answers
 }
 
 // ReadAnswer answers one ReadItem.
@@ -43,15 +45,21 @@ type ReadAnswer struct {
 	Diverging *EpochEnd
 
 	lent *lentMemory // nil: the batches lie in memory that others read, too
+	room *AnswerRoom // of all answers to one Read
 }
 
 // lentMemory is what only the reader of an answer holds.
 type lentMemory struct{ rows [][]byte }
 
 // Release gives the memory of the batches back, to be used for other answers:
-// nothing may look at them any more, in this answer or a copy of it. An answer that
-// is never released is left to the collector.
+// nothing may look at them any more, in this answer or a copy of it. An answer
+// that is never released keeps its share of the memory for answers: each must be. The
+// first of those to one Read gives back the share of all.
 func (a *ReadAnswer) Release() {
+	if a.room != nil {
+		a.room.Release()
+		a.room = nil
+	}
 	if a.lent == nil {
 		return
 	}
@@ -59,6 +67,14 @@ func (a *ReadAnswer) Release() {
 		store.Recycle(row)
 	}
 	a.lent.rows, a.Batches = nil, nil
+}
+
+// CutWhenWanted is AnswerRoom's, for all answers to one Read.
+func (a *ReadAnswer) CutWhenWanted(cut func()) (stop func()) {
+	if a.room == nil {
+		return func() {}
+	}
+	return a.room.CutWhenWanted(cut)
 }
 
 // EpochEnd is the end offset of a leader epoch.

@@ -54,12 +54,17 @@ func (e *Engine) Read(ctx context.Context, r ReadRequest) ([]ReadAnswer, error) 
 			items[i].p, items[i].answer = nil, noAnswer(err)
 		}
 	}
-	if err := e.read(ctx, items, r); err != nil {
+	r.times = 1
+	held, err := e.read(ctx, items, r)
+	if err != nil {
 		return nil, err
 	}
 	out := make([]ReadAnswer, len(items))
 	for i := range items {
 		out[i] = items[i].answer
+		if held.n > 0 {
+			out[i].room = held
+		}
 	}
 	return out, nil
 }
@@ -68,17 +73,33 @@ func noAnswer(err error) ReadAnswer {
 	return ReadAnswer{Err: err, LogStart: -1, HighWatermark: -1, LastStable: -1}
 }
 
-func (e *Engine) read(ctx context.Context, items []readState, r ReadRequest) error {
+// read fills in the items' answers, and returns what they hold of the memory for
+// answers, which is the caller's to give back.
+func (e *Engine) read(ctx context.Context, items []readState, r ReadRequest) (held *AnswerRoom, err error) {
+	held = &AnswerRoom{}
+	defer func() {
+		if err != nil {
+			held.Release()
+		}
+	}()
+	return held, e.readInto(ctx, items, r, held)
+}
+
+func (e *Engine) readInto(ctx context.Context, items []readState, r ReadRequest, held *AnswerRoom) error {
 	e.meetIncarnation()
 	bytesMax := min(r.MaxBytes, e.cfg.ReadBytesMax)
 	deadline := time.Now().Add(r.MaxWait)
 	for registered := (*waiter)(nil); ; {
-		n, bad, err := e.look(ctx, items, bytesMax)
+		held.Release() // of the look before
+		room := &lookRoom{held: held, of: e.answers, bytesMax: bytesMax, times: r.times}
+		n, bad, err := e.look(ctx, items, room)
+		room.settle(items)
+		held.bytesMax = room.bytesMax
 		if err != nil {
 			return err
 		}
 		left := time.Until(deadline)
-		if bad || n >= r.MinBytes || left <= 0 {
+		if bad || n >= min(r.MinBytes, room.bytesMax) || left <= 0 {
 			return nil
 		}
 		if registered == nil {
@@ -108,9 +129,51 @@ func (e *Engine) checkEpoch(epoch int32) error {
 	}
 }
 
+// lookRoom is the room of one look. It is taken when there is something to give, so
+// that those who find nothing, which is most, keep it from nobody.
+type lookRoom struct {
+	held     *AnswerRoom
+	of       *answerRoom
+	bytesMax int // of batches; less once room was taken, where little is left
+	times    int // what a byte of them takes
+	granted  int
+}
+
+func (l *lookRoom) take(ctx context.Context) error {
+	if l.granted > 0 {
+		return nil
+	}
+	n, err := l.held.grant(ctx, l.of, l.times*max(l.bytesMax, 1))
+	l.granted, l.bytesMax = n, min(l.bytesMax, n/l.times)
+	return err
+}
+
+// settle makes what is held what the items' answers take.
+func (l *lookRoom) settle(items []readState) {
+	if l.granted == 0 {
+		return
+	}
+	used := 0
+	for i := range items {
+		a := &items[i].answer
+		given := 0
+		for _, b := range a.Batches {
+			given += len(b)
+		}
+		rows := 0
+		if a.lent != nil {
+			for _, r := range a.lent.rows {
+				rows += len(r)
+			}
+		}
+		used += max(given, rows)
+	}
+	l.held.settle(l.granted, l.times*used)
+}
+
 // look answers the items once, from memory where it can. It returns the bytes
 // found and whether an item has an error.
-func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n int, bad bool, err error) {
+func (e *Engine) look(ctx context.Context, items []readState, room *lookRoom) (n int, bad bool, err error) {
 	epoch, now, alone := e.db.Incarnation().Epoch, time.Now(), e.brokers.alone()
 	var spans []store.ReadSpan
 	var asked []*readState
@@ -134,7 +197,7 @@ func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n i
 				continue
 			}
 		}
-		limit := min(s.item.MaxBytes, bytesMax-n)
+		limit := min(s.item.MaxBytes, room.bytesMax-n)
 		m := s.p.marks()
 		here := m.known && m.epoch == epoch
 		switch {
@@ -142,6 +205,10 @@ func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n i
 			s.answer = e.empty(s.p)
 			continue
 		case here && s.item.Offset >= m.logStart && s.item.Offset < m.next && e.mayGive(s.p, alone, now):
+			if err := room.take(ctx); err != nil {
+				return 0, false, err
+			}
+			limit = min(limit, room.bytesMax-n)
 			// None where the tail ends below the mark: another broker wrote on.
 			if segs, _, ok := e.tail.segments(s.p.id, epoch, s.item.Offset, limit); ok && len(segs) > 0 {
 				s.answer = e.empty(s.p)
@@ -157,20 +224,24 @@ func (e *Engine) look(ctx context.Context, items []readState, bytesMax int) (n i
 			s.answer = e.empty(s.p)
 			continue
 		}
+		if err := room.take(ctx); err != nil {
+			return 0, false, err
+		}
+		limit = min(limit, room.bytesMax-n)
 		spans = append(spans, store.ReadSpan{Partition: s.p.id, Offset: s.item.Offset, MaxBytes: limit})
 		asked = append(asked, s)
 	}
 	if len(spans) == 0 {
 		return n, bad, nil
 	}
-	rows, err := e.db.Read(ctx, spans, max(bytesMax-n, 1))
+	rows, err := e.db.Read(ctx, spans, max(room.bytesMax-n, 1))
 	if err != nil {
 		return 0, false, storeError("read", err)
 	}
 	e.metrics.storeReads.Add(float64(len(spans)))
 	for k, s := range asked {
 		s.p.askedAt.Store(now.UnixNano())
-		got, err := e.take(s, rows[k], min(s.item.MaxBytes, bytesMax-n), n == 0)
+		got, err := e.take(s, rows[k], min(s.item.MaxBytes, room.bytesMax-n), n == 0)
 		if err != nil {
 			return 0, false, err
 		}

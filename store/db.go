@@ -117,6 +117,7 @@ type DB struct {
 	cfg                Config
 	write, read, admin *pgxpool.Pool
 	longs              chan struct{} // holds one per long call under way, see long
+	bulk               chan struct{} // holds one per read of segments under way, see Read
 
 	failures failures // what the log is told
 
@@ -137,7 +138,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	db := &DB{cfg: cfg, failures: failures{log: cfg.Log}, longs: make(chan struct{}, max(1, cfg.AdminConns-1))}
+	db := &DB{cfg: cfg, failures: failures{log: cfg.Log}, longs: make(chan struct{}, max(1, cfg.AdminConns-1)), bulk: make(chan struct{}, max(1, cfg.ReadConns-1))}
 	for _, p := range []struct {
 		pool  **pgxpool.Pool
 		conns int

@@ -70,6 +70,14 @@ func (db *DB) Read(ctx context.Context, spans []ReadSpan, bytesMax int) ([]SpanR
 		parts[i], offsets[i], sizes[i] = s.Partition, s.Offset, int64(s.MaxBytes)
 	}
 	reads := make([]SpanRead, len(spans))
+	// One connection is left to what is short, so that a topic is found, and a position,
+	// while any number of clients catch up.
+	select {
+	case db.bulk <- struct{}{}:
+		defer func() { <-db.bulk }()
+	case <-ctx.Done():
+		return nil, db.acquireError("read", context.Cause(ctx))
+	}
 	conn, err := db.read.Acquire(ctx)
 	if err != nil {
 		return nil, db.acquireError("read", err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -301,4 +302,28 @@ func TestTimeAndEpochSearchAgreeWithScan(t *testing.T) {
 			}
 		}
 	}
+}
+
+// However many read segments, a connection is left to what is short.
+func TestReadsOfSegmentsKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	db := openNamed(t, storetest.Config(t), nil)
+	pool := storetest.Pool(t, db)
+	p := partitions(t, db, "q", 1)
+	release := holdTable(t, pool, "log_segments")
+	defer release()
+	var wg sync.WaitGroup
+	for range 4 * db.Config().ReadConns {
+		wg.Go(func() {
+			if _, err := db.Read(t.Context(), []store.ReadSpan{{Partition: p[0], MaxBytes: 1}}, 1); err != nil {
+				t.Errorf("Read: %v", err)
+			}
+		})
+	}
+	backend(t, pool, db, waiting)
+	if _, err := db.CatalogVersion(t.Context()); err != nil {
+		t.Errorf("CatalogVersion beside them: %v", err)
+	}
+	release()
+	wg.Wait()
 }

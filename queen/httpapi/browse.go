@@ -232,7 +232,7 @@ func (s *Server) browseRead(x *exchange, queue string, sp *browseSpan, at int64,
 	bytes = max(min(bytes, s.cfg.FetchEntryDefault), 1)
 	got, err := s.engine.Fetch(ctx, queen.FetchRequest{
 		Items:    []queen.FetchItem{{Queue: queue, Partition: sp.lag.Partition, Offset: at, MaxBytes: bytes}},
-		MaxBytes: bytes,
+		MaxBytes: bytes, Room: &x.room,
 	})
 	if err != nil {
 		return nil, err

@@ -22,12 +22,13 @@ type exchange struct {
 	control *http.ResponseController
 	id      string
 	names   names
-	body    []byte   // read whole, for routes that have one
-	taken   int64    // bytes taken from the budget, given back at the end
-	scratch *scratch // of a push
-	unread  bool     // nobody but us reads scratch any more
-	route   string   // the row's path; "none" where no row matches
-	status  int      // 0 until the header is written
+	body    []byte           // read whole, for routes that have one
+	room    queen.AnswerRoom // what the messages of the answer hold, until it is written
+	taken   int64            // bytes taken from the budget, given back at the end
+	scratch *scratch         // of a push
+	unread  bool             // nobody but us reads scratch any more
+	route   string           // the row's path; "none" where no row matches
+	status  int              // 0 until the header is written
 }
 
 // answer is what a handler returns: a status and a JSON body, or a handler of
@@ -54,6 +55,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		x.recovered(recover())
 		x.giveBack()
 		s.budget.give(x.taken)
+		x.room.Release()
 		s.metrics.inFlight.Dec()
 		took := time.Since(began)
 		s.metrics.answered(x.route, x.status, took)
@@ -171,6 +173,7 @@ func (x *exchange) noMembers() error {
 
 func (x *exchange) write(a answer) {
 	_ = x.control.SetWriteDeadline(time.Now().Add(x.s.cfg.AnswerTimeout)) // not every test's writer has one
+	defer x.room.CutWhenWanted(func() { _ = x.control.SetWriteDeadline(time.Unix(1, 0)) })()
 	if a.handler != nil {
 		a.handler.ServeHTTP(x.w, x.req)
 		if x.status == 0 {

@@ -182,7 +182,11 @@ func (f *fake) Pop(ctx context.Context, r queen.PopRequest) ([]queen.Popped, err
 	defer late.Stop()
 	for {
 		f.mu.Lock()
+		if r.Room == nil {
+			panic("a pop without room for its answer")
+		}
 		f.lastPop = r
+		f.lastPop.Room = nil
 		got, err := f.pop(r)
 		changed := f.changed
 		f.mu.Unlock()
@@ -352,7 +356,11 @@ func (f *fake) ack(a queen.Ack) error {
 func (f *fake) Fetch(_ context.Context, r queen.FetchRequest) ([]queen.Fetched, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if r.Room == nil {
+		panic("a fetch without room for its answer")
+	}
 	f.lastFetch = r
+	f.lastFetch.Room = nil
 	out := make([]queen.Fetched, len(r.Items))
 	left := r.MaxBytes
 	for i, it := range r.Items {

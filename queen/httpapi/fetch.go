@@ -20,6 +20,7 @@ func (s *Server) fetch(x *exchange) (answer, error) {
 	}
 	var got []queen.Fetched
 	if len(q.Items) > 0 {
+		q.Room = &x.room
 		ctx, cancel := s.waiting(x.req.Context(), q.MaxWait)
 		defer cancel()
 		if got, err = s.engine.Fetch(ctx, q); err != nil {
@@ -30,7 +31,7 @@ func (s *Server) fetch(x *exchange) (answer, error) {
 	for i := range got {
 		size += 256
 		for k := range got[i].Messages {
-			size += 160 + 2*len(got[i].Messages[k].Value)
+			size += 160 + 4*len(got[i].Messages[k].Value)/3 // as base64
 		}
 	}
 	b := append(make([]byte, 0, size), `{"entries":[`...)

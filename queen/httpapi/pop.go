@@ -55,7 +55,7 @@ func (s *Server) pop(x *exchange) (answer, error) {
 	r := queen.PopRequest{
 		Queue: x.names.queue, Partition: x.names.partition, Namespace: p.namespace, Task: p.task, Group: groupOf(p.group),
 		Batch: p.batch, Partitions: p.partitions, MaxBytes: s.cfg.PopBytesMax,
-		Lease: p.lease, AutoAck: p.autoAck, FromEnd: p.fromEnd, From: p.from,
+		Lease: p.lease, AutoAck: p.autoAck, FromEnd: p.fromEnd, From: p.from, Room: &x.room,
 	}
 	if p.wait {
 		r.Wait = p.timeout
