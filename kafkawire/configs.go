@@ -16,11 +16,19 @@ import (
 // describeConfigs answers DescribeConfigs (32) v0–4 for topics and brokers. A
 // topic shows every config there is, a broker those that tools look up; what is
 // not known is left out. A broker tells of itself and, since all are alike,
-// of any other that lives. Other resources have no configs here.
+// of any other that lives. Other resources have no configs here. A resource that is
+// named again is described once, where Kafka does each time: some ten bytes of a
+// request for some ten KB of an answer would have no bound.
 func (c *conn) describeConfigs(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.DescribeConfigsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
+	seen := make(map[resource]bool, len(req.Resources))
 	for _, res := range req.Resources {
+		of := resource{res.ResourceType, res.ResourceName}
+		if seen[of] {
+			continue
+		}
+		seen[of] = true
 		rr := kmsg.NewDescribeConfigsResponseResource()
 		rr.ResourceType, rr.ResourceName = res.ResourceType, res.ResourceName
 		configs, err := c.describeResource(ctx, res)

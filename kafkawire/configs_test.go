@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -314,4 +315,24 @@ func TestAlterConfigsReplacesAllButDeduplication(t *testing.T) {
 		"queen.dedup.window.seconds", "60 1")
 	replace(0, false, "queen.dedup.window.seconds", "5")
 	wantConfigs(t, described(c, "t"), "segment.ms", "604800000 5", "queen.dedup.window.seconds", "5 1")
+}
+
+// Naming a resource again must not make a short request ask for its configs each time.
+func TestDescribeConfigsDescribesAResourceOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t)
+		d.fake.topic("a", 1)
+		c := d.dial()
+		req := at(kmsg.NewPtrDescribeConfigsRequest(), 4)
+		for _, name := range []string{"a", "missing", "a", "a", "missing"} {
+			res := kmsg.NewDescribeConfigsRequestResource()
+			res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, name
+			req.Resources = append(req.Resources, res)
+		}
+		r := ask[*kmsg.DescribeConfigsResponse](c, req)
+		if len(r.Resources) != 2 || r.Resources[0].ResourceName != "a" || len(r.Resources[0].Configs) == 0 || r.Resources[1].ErrorCode != codeUnknownTopicOrPartition {
+			t.Fatalf("%d resources: %+v", len(r.Resources), r.Resources)
+		}
+	})
 }

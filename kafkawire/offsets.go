@@ -107,7 +107,9 @@ func (c *conn) checkCommit(version int16, topic string, p kmsg.OffsetCommitReque
 // names topics by id. A position that was never stored, also of a group or
 // topic that does not exist, is offset −1 without an error. An error never
 // looks like that: a client would start over at its reset policy. There are no
-// transactions, so what require_stable (v7) waits for is always so.
+// transactions, so what require_stable (v7) waits for is always so. A group that is
+// named again is INVALID_REQUEST there, where Kafka answers each time: all positions
+// of a large group, once for every ten bytes of a request, would have no bound.
 func (c *conn) offsetFetch(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.OffsetFetchRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
@@ -117,10 +119,16 @@ func (c *conn) offsetFetch(ctx context.Context, r *request) (kmsg.Response, erro
 	if req.Version < 8 {
 		groups = []kmsg.OffsetFetchRequestGroup{groupOf(req)}
 	}
+	seen := make(map[string]bool, len(groups))
 	for _, g := range groups {
 		rg := kmsg.NewOffsetFetchResponseGroup()
 		rg.Group = g.Group
-		c.fetchGroup(ctx, r, g, &rg)
+		if seen[g.Group] {
+			rg.ErrorCode = codeInvalidRequest
+		} else {
+			c.fetchGroup(ctx, r, g, &rg)
+		}
+		seen[g.Group] = true
 		resp.Groups = append(resp.Groups, rg)
 	}
 	if req.Version < 8 {

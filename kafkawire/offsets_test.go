@@ -238,3 +238,25 @@ func TestCommitAnswersEachPartition(t *testing.T) {
 		}
 	})
 }
+
+// Naming a group again must not make a short request ask for its positions each time.
+func TestOffsetFetchAnswersAGroupOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t)
+		d.fake.topic("a", 1)
+		c := d.dial()
+		c.want("OffsetCommit", committed(ask[*kmsg.OffsetCommitResponse](c, offsetCommit(8, "g", "a", 0, 5))).ErrorCode, codeNone)
+		req := offsetFetch(8, "g")
+		req.Groups = append(req.Groups, offsetFetch(8, "other").Groups[0], req.Groups[0], req.Groups[0])
+		r := ask[*kmsg.OffsetFetchResponse](c, req)
+		if len(r.Groups) != 4 || len(r.Groups[0].Topics) != 1 {
+			t.Fatalf("%+v, want an answer to each, and the position in the first", r)
+		}
+		for i, want := range []int16{codeNone, codeNone, codeInvalidRequest, codeInvalidRequest} {
+			if g := r.Groups[i]; g.ErrorCode != want || want != codeNone && len(g.Topics) != 0 {
+				t.Errorf("group %d: %+v, want code %d", i, g, want)
+			}
+		}
+	})
+}
