@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -35,9 +36,9 @@ const (
 	batchHeaderSize   = 61
 )
 
-// values makes a plain batch of records with these values.
+// values makes a plain batch of records with these values, of now.
 func values(vs ...string) batch {
-	b := batch{producer: noProducer, epoch: -1, seq: -1, timestamp: 1_700_000_000_000}
+	b := batch{producer: noProducer, epoch: -1, seq: -1, timestamp: time.Now().UnixMilli()}
 	for _, v := range vs {
 		b.records = append(b.records, kmsg.Record{Value: []byte(v)})
 	}

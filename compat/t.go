@@ -174,8 +174,9 @@ type topic struct {
 }
 
 // topic makes a topic and waits until every partition answers. It is deleted at the end.
+// It keeps everything: Apache Kafka goes by the times of records, which cases make up.
 func (t *T) topic(partitions int32) topic {
-	return t.topicWith(partitions, nil)
+	return t.topicWith(partitions, map[string]*string{"retention.ms": kmsg.StringPtr("-1")})
 }
 
 func (t *T) topicWith(partitions int32, configs map[string]*string) topic {
