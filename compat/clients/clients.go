@@ -40,6 +40,7 @@ func Clients() []Client {
 		{Name: "sarama", Quick: true, prepare: golang("sarama")},
 		{Name: "kafka-go", Quick: true, prepare: golang("kafka-go")},
 		{Name: "confluent-python", prepare: python("confluent-python")},
+		{Name: "kafka-python", prepare: python("kafka-python")},
 		{Name: "kafkajs", prepare: node("kafkajs")},
 		{Name: "queen-python", HTTP: true, prepare: python("queen-python")},
 		{Name: "java-3.9", prepare: java("java", "Matrix", "kafka.version=3.9.2")},
