@@ -68,13 +68,13 @@ func TestDescribeProducers(t *testing.T) {
 	d.fake.queues["t"].logs[0].end = 1
 	c := d.dial()
 	req := kmsg.NewPtrDescribeProducersRequest()
-	for _, topic := range []string{"t", "absent", "two words"} {
+	for _, topic := range []string{"t", "absent", "two words", "t"} { // named again: each would cost as much again
 		rt := kmsg.NewDescribeProducersRequestTopic()
 		rt.Topic, rt.Partitions = topic, []int32{0, 1, 2}
 		req.Topics = append(req.Topics, rt)
 	}
 	resp := ask[*kmsg.DescribeProducersResponse](c, req)
-	for i, want := range [][3]int16{{0, 0, 3}, {3, 3, 3}, {17, 17, 17}} {
+	for i, want := range [][3]int16{{0, 0, 3}, {3, 3, 3}, {17, 17, 17}, {42, 42, 42}} {
 		for j, p := range resp.Topics[i].Partitions {
 			producers := 0
 			if i == 0 && j == 0 {

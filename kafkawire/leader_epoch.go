@@ -37,6 +37,8 @@ func (c *conn) leaderEpoch(ctx context.Context, r *request) (kmsg.Response, erro
 	if len(queries) == 0 {
 		return resp, nil
 	}
+	ctx, cancel := within(ctx, 0)
+	defer cancel()
 	answers, err := c.srv.engine.EpochEnds(ctx, queries)
 	for k, where := range at {
 		rp := &resp.Topics[where[0]].Partitions[where[1]]
