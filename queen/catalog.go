@@ -17,6 +17,8 @@ import (
 type catalog struct {
 	db            *store.DB
 	partitionsMax int // evict queues beyond this many cached partitions
+	// repeated makes a call until its outcome is known. Set before the first use.
+	repeated func(context.Context, func(context.Context) error) error
 
 	mu         sync.RWMutex
 	byName     map[string]*queue
@@ -33,6 +35,7 @@ func newCatalog(db *store.DB, partitionsMax int) *catalog {
 	return &catalog{
 		db: db, partitionsMax: partitionsMax, epoch: db.Incarnation().Epoch,
 		byName: map[string]*queue{}, byTopic: map[uuid.UUID]*queue{},
+		repeated: func(ctx context.Context, call func(context.Context) error) error { return call(ctx) },
 	}
 }
 
@@ -163,21 +166,28 @@ func (c *catalog) named(ctx context.Context, queueName, name string, after ...Me
 			ErrUnknownPartition, queueName, q.describe().Partitions, q.describe().Partitions-1, name)
 	}
 	if more := q.lacking(queueName, name, after); len(more) > 0 {
-		row, err := c.db.EnsurePartitions(ctx, queueName, append([]string{name}, more...))
-		if err != nil {
+		var row store.QueueRow
+		if err := c.repeated(ctx, func(ctx context.Context) (err error) {
+			row, err = c.db.EnsurePartitions(ctx, queueName, append([]string{name}, more...))
+			return err
+		}); err != nil {
 			return nil, storeError("make partitions", err)
 		}
 		if p, err := c.loadNamed(ctx, row, name); p != nil || err != nil {
 			return p, err
 		}
 	}
-	row, part, err := c.db.EnsurePartition(ctx, queueName, name)
-	if err != nil {
+	var row store.QueueRow
+	var part store.PartitionRow
+	if err := c.repeated(ctx, func(ctx context.Context) (err error) {
+		row, part, err = c.db.EnsurePartition(ctx, queueName, name)
+		return err
+	}); err != nil {
 		return nil, storeError("make partition", err)
 	}
 	c.loading.Lock()
 	defer c.loading.Unlock()
-	q, err = c.load(ctx, row, part)
+	q, err := c.load(ctx, row, part)
 	if err != nil {
 		return nil, err
 	}

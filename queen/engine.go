@@ -70,6 +70,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 
 		unpacking: make(unpacking, cfg.UnpackMax),
 	}
+	e.catalog.repeated = e.untilKnown
 	e.tail.spill = newSpill(cfg.SpillDir, cfg.SpillBytesMax, cfg.Log)
 	e.ctx, e.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	e.writer = &writer{

@@ -421,3 +421,25 @@ func TestLostAnswersOfClaimsAndAcks(t *testing.T) {
 		t.Errorf("popped%s", shown([]Popped{p}))
 	}
 }
+
+// A partition whose making may have been lost is made again, by us: whoever pushes to it is told no doubt.
+func TestLostAnswersOfMakingPartitions(t *testing.T) {
+	t.Parallel()
+	l, db := openLossy(t)
+	e := openEngine(t, db)
+	for lost, names := range [][]string{{"lost alone"}, {"lost with another", "another"}} {
+		l.lose(names[0])
+		var msgs []Message
+		for _, p := range names {
+			msgs = append(msgs, Message{Queue: "q", Partition: p, ID: []byte("id"), Value: []byte("1")})
+		}
+		for i, p := range e.Push(t.Context(), msgs) {
+			if p.Err != nil || p.Offset != 0 || p.Status != Queued {
+				t.Errorf("pushed to %q: %+v", names[i], p)
+			}
+		}
+		if got := l.count(); got != lost+1 {
+			t.Errorf("%d answers were lost, want %d", got, lost+1)
+		}
+	}
+}
