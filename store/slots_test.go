@@ -85,8 +85,8 @@ func TestWhatIsWrittenUnderAnOldEpochIsRefused(t *testing.T) {
 	stored := func(offset int64) {
 		t.Helper()
 		rows, err := db.Cursors(t.Context(), "g", nil)
-		if err != nil || len(rows) != 1 || rows[0].Offset != offset {
-			t.Fatalf("stored is %+v, %v; want offset %d", rows, err, offset)
+		if err != nil || len(rows) != 1 || rows[0].Committed != offset {
+			t.Fatalf("stored is %+v, %v; want %d to be committed", rows, err, offset)
 		}
 	}
 	if err := commit(1, 1); err != nil {
