@@ -57,6 +57,7 @@
 //	offsets.go times.go   offsets by epoch and by time, committed positions; truncate.go: a raised log start
 //	changes.go     which partitions were written to
 //	groups.go lag.go  listing, moving and deleting groups; what they owe
+//	count.go tally.go what all queues hold and all groups owe, in steps; made once for all who ask
 //	deadletter.go  what groups gave up on: listed, replayed, purged
 //	pop.go popper.go ack.go leases.go  leased batches
 //	hotlist.go     which partitions probably have something to claim; looker.go, look.go ask the database

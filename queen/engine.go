@@ -38,6 +38,11 @@ type Engine struct {
 
 	retained int64 // the partition that retention looked at last; owned by retain
 
+	steps    countSteps // immutable
+	counts   tally[*Count]
+	laggards tally[[]PartitionLag]
+	tallies  chan func(context.Context) // what is to be made of them; room for one each
+
 	timerSet chan struct{} // buffered: a timer is due soon
 
 	stopping chan struct{} // closed by Interrupt
@@ -66,6 +71,8 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		answers:  newAnswerRoom(cfg.AnswerBytesMax),
 		stopping: make(chan struct{}),
 		timerSet: make(chan struct{}, 1),
+		steps:    countSteps{first: 2000, least: 100, most: 10_000},
+		tallies:  make(chan func(context.Context), 2),
 		watches:  &watchSet{m: map[*partition]struct{}{}},
 
 		unpacking: make(unpacking, cfg.UnpackMax),
@@ -104,6 +111,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e.wg.Go(func() { e.retain(e.ctx) })
 	e.wg.Go(func() { e.compact(e.ctx) })
 	e.wg.Go(func() { e.fireTimers(e.ctx) })
+	e.wg.Go(func() { e.tally(e.ctx) })
 	e.wg.Go(func() { e.writer.runs.run(e.ctx) })
 	return e, nil
 }

@@ -40,9 +40,17 @@ func (e *Engine) DeleteGroup(ctx context.Context, group string, under Fence) err
 // empty, without asking its coordinator. An empty group is the group-less mode.
 // Without subscriptions what the group subscribed to is kept: it starts there again.
 func (e *Engine) DeleteGroupFrom(ctx context.Context, group, queueName string, subscriptions bool) error {
-	name, queueID, err := e.lagOf(ctx, &group, queueName)
+	name, err := groupName(group)
 	if err != nil {
 		return err
+	}
+	var queueID int64
+	if queueName != "" {
+		q, err := e.catalog.queue(ctx, QueueRef{Name: queueName})
+		if err != nil {
+			return err
+		}
+		queueID = q.id
 	}
 	return e.deleteGroup(ctx, name, Fence{}, queueID, queueName, subscriptions)
 }

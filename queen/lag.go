@@ -1,8 +1,10 @@
 package queen
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"queenmq/store"
@@ -69,78 +71,176 @@ func groupShown(name string) string {
 	return name
 }
 
-// lagOf names whose lag is asked for: nil is every group, an empty name the
-// group-less mode; an empty queue is every queue.
-func (e *Engine) lagOf(ctx context.Context, group *string, queueName string) (name string, queueID int64, err error) {
-	if group != nil {
-		if name, err = groupName(*group); err != nil {
-			return "", 0, err
-		}
-	}
-	if queueName != "" {
-		q, err := e.catalog.queue(ctx, QueueRef{Name: queueName})
-		if err != nil {
-			return "", 0, err
-		}
-		queueID = q.id
-	}
-	return name, queueID, nil
+// LagPageMax bounds the partitions of an answer of GroupPositions and of Depth, and the
+// answer of Lagging.
+const LagPageMax = 10_000
+
+// PositionsQuery chooses partitions of a group's queues.
+type PositionsQuery struct {
+	Group     string // empty: the group-less mode
+	Queue     string // empty: every queue that the group is in
+	Partition string // of Queue; empty: all
+	// FromQueue and From say where a page begins: with that queue, or the next by name, and
+	// in it with the partition of this number.
+	FromQueue string
+	From      int
+	Limit     int // partitions at most; 0: LagPageMax
 }
 
-// GroupLags lists what groups owe, a line per group and queue, by their names. A
-// nil group is every group, an empty queue every queue that the group is in.
-func (e *Engine) GroupLags(ctx context.Context, group *string, queueName string) ([]GroupLag, error) {
-	name, queueID, err := e.lagOf(ctx, group, queueName)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := e.db.LagSummaries(ctx, name, queueID)
-	if err != nil {
-		return nil, storeError("list lag", err)
-	}
-	out := make([]GroupLag, len(rows))
-	for i, r := range rows {
-		out[i] = GroupLag{
-			Group: groupShown(r.Group), Queue: r.Queue, Partitions: r.Partitions, Positions: r.Positions, Behind: r.Behind,
-			Pending: r.Pending, Leases: r.Leases,
-			CommittedAt: orZero(r.CommittedAt), OldestAt: orZero(r.OldestAt), OldestAge: milliseconds(r.AgeMs),
-		}
-	}
-	return out, nil
+// PositionsPage is a page of what a group owes.
+type PositionsPage struct {
+	Partitions []PartitionLag // by queue and number
+	More       bool           // and the next page begins …
+	NextQueue  string
+	Next       int
 }
 
 // GroupPositions lists what one group owes, a line per partition of its queues,
-// by queue and number; where queue is named, of all its partitions.
-func (e *Engine) GroupPositions(ctx context.Context, group, queueName string) ([]PartitionLag, error) {
-	name, queueID, err := e.lagOf(ctx, &group, queueName)
+// by queue and number; where a queue is named, of its partitions, also where the group
+// has no position there.
+func (e *Engine) GroupPositions(ctx context.Context, q PositionsQuery) (*PositionsPage, error) {
+	name, err := groupName(q.Group)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := e.db.Lag(ctx, name, queueID)
+	all, err := e.AllQueues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	queues := []string{q.Queue}
+	if q.Queue == "" {
+		if queues, err = e.db.GroupQueues(ctx, name); err != nil {
+			return nil, storeError("list lag", err)
+		}
+	}
+	page := &PositionsPage{}
+	left := q.Limit
+	if left <= 0 || left > LagPageMax {
+		left = LagPageMax
+	}
+	var spans []store.Span
+	var names []string
+	for _, queue := range queues {
+		if queue < q.FromQueue {
+			continue
+		}
+		known, ok := queueNamed(all, queue)
+		if !ok && q.Queue == "" {
+			continue // deleted meanwhile
+		}
+		if !ok {
+			return nil, unknownQueue(QueueRef{Name: queue})
+		}
+		from, to := 0, known.Partitions
+		switch {
+		case q.Partition != "":
+			p, err := e.lookupNamed(ctx, queue, q.Partition)
+			if err != nil {
+				return nil, err
+			}
+			from, to = int(p.number), int(p.number)+1
+		case queue == q.FromQueue || queue == q.Queue:
+			from = q.From
+		}
+		if from < to && (left == 0 || len(spans) == countSpansMax) {
+			page.More, page.NextQueue, page.Next = true, queue, from
+			break
+		}
+		if from >= to {
+			continue
+		}
+		end := min(to, from+left)
+		spans, names = append(spans, store.Span{Queue: known.ID, From: from, To: end}), append(names, queue)
+		if left -= end - from; end < to {
+			page.More, page.NextQueue, page.Next = true, queue, end
+			break
+		}
+	}
+	groups := make([]store.SpanGroup, len(spans))
+	for i := range spans {
+		groups[i] = store.SpanGroup{Span: i, Group: name}
+	}
+	rows, err := e.db.Lag(ctx, spans, groups)
 	if err != nil {
 		return nil, storeError("list lag", err)
 	}
-	return partitionLags(rows), nil
+	page.Partitions = partitionLags(rows, func(span int) string { return names[span] })
+	return page, nil
 }
 
-// LaggingMax bounds the answer of Lagging.
-const LaggingMax = 10_000
+// queueNamed finds a queue in a list that is in order of their names.
+func queueNamed(all []Queue, name string) (Queue, bool) {
+	i, ok := slices.BinarySearchFunc(all, name, func(q Queue, name string) int { return cmp.Compare(q.Name, name) })
+	if !ok {
+		return Queue{}, false
+	}
+	return all[i], true
+}
 
 // Lagging lists the partitions in which a group has owed something for at least
-// age, the longest first, at most LaggingMax.
-func (e *Engine) Lagging(ctx context.Context, age time.Duration) ([]PartitionLag, error) {
-	rows, err := e.db.Lagging(ctx, age, LaggingMax)
+// age, the longest first, at most LagPageMax, and as of when. Where that takes longer than
+// half a second it is the last such list there is.
+func (e *Engine) Lagging(ctx context.Context, age time.Duration) ([]PartitionLag, time.Time, error) {
+	t, err := e.laggards.get(ctx, e, e.longest)
 	if err != nil {
-		return nil, storeError("list lagging groups", err)
+		return nil, time.Time{}, err
 	}
-	return partitionLags(rows), nil
+	n := len(t.result)
+	for n > 0 && t.result[n-1].OldestAge < age {
+		n--
+	}
+	return t.result[:n:n], t.at, nil
 }
 
-func partitionLags(rows []store.LagRow) []PartitionLag {
+// longest lists the LagPageMax partitions in which a group has owed something longest.
+func (e *Engine) longest(ctx context.Context) ([]PartitionLag, error) {
+	queues, err := e.AllQueues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	count, err := e.countOf(ctx, queues) // for the groups that have no position in one of the steps
+	if err != nil {
+		return nil, err
+	}
+	groups := map[string][]string{}
+	for _, g := range count.Groups {
+		name, err := groupName(g.Group)
+		if err != nil {
+			return nil, err
+		}
+		groups[g.Queue] = append(groups[g.Queue], name)
+	}
+	var all []PartitionLag
+	err = e.inSteps(ctx, queues, func(ctx context.Context, spans []store.Span, of []int) error {
+		var named []store.SpanGroup
+		for i := range spans {
+			for _, g := range groups[queues[of[i]].Name] {
+				named = append(named, store.SpanGroup{Span: i, Group: g})
+			}
+		}
+		var before *time.Time
+		if len(all) == LagPageMax {
+			before = &all[LagPageMax-1].OldestAt
+		}
+		rows, err := e.db.Lagging(ctx, spans, named, before, LagPageMax)
+		if err != nil {
+			return storeError("list lagging groups", err)
+		}
+		all = append(all, partitionLags(rows, func(span int) string { return queues[of[span]].Name })...)
+		slices.SortFunc(all, func(a, b PartitionLag) int {
+			return cmp.Or(a.OldestAt.Compare(b.OldestAt), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Number, b.Number))
+		})
+		all = all[:min(len(all), LagPageMax)]
+		return nil
+	})
+	return all, err
+}
+
+func partitionLags(rows []store.LagRow, queue func(span int) string) []PartitionLag {
 	out := make([]PartitionLag, len(rows))
 	for i, r := range rows {
 		out[i] = PartitionLag{
-			Group: groupShown(r.Group), Queue: r.Queue, Partition: r.Name, PartitionID: r.Partition, Number: r.Number,
+			Group: groupShown(r.Group), Queue: queue(r.Span), Partition: r.Name, PartitionID: r.Partition, Number: r.Number,
 			LogStart: r.LogStart, LogEnd: r.LogEnd, Position: r.Next, Known: r.Known, Ahead: r.Acked, Pending: r.Pending,
 			CommittedAt: orZero(r.CommittedAt), LeaseEnd: -1, LeaseUntil: orZero(r.LeaseUntil),
 			OldestAt: orZero(r.OldestAt), OldestAge: milliseconds(r.AgeMs),
@@ -152,61 +252,61 @@ func partitionLags(rows []store.LagRow) []PartitionLag {
 	return out
 }
 
-// Depth says what waits in each partition of a queue, by number: what a group
-// owes, or, for a nil group, what the group that is furthest behind there owes.
-// Where there is no group, all that is stored waits.
-func (e *Engine) Depth(ctx context.Context, queueName string, group *string) ([]Depth, error) {
-	name, queueID, err := e.lagOf(ctx, group, queueName)
-	if err != nil {
-		return nil, err
+// Depth says what waits in each partition of a queue, by number, from one on, at most
+// limit of them (0 or more than LagPageMax: LagPageMax): what a group owes, or, for a nil
+// group, what the group that is furthest behind there owes. Where there is no group, all
+// that is stored waits. next is where the next page begins; 0: there is none.
+func (e *Engine) Depth(ctx context.Context, queueName string, group *string, from, limit int) (depth []Depth, next int, err error) {
+	if queueName == "" {
+		return nil, 0, fmt.Errorf("%w: the queue name is empty", ErrInvalidName)
 	}
-	if queueID == 0 {
-		return nil, fmt.Errorf("%w: the queue name is empty", ErrInvalidName)
-	}
-	rows, err := e.db.Lag(ctx, name, queueID)
-	if err != nil {
-		return nil, storeError("measure depth", err)
-	}
-	if len(rows) == 0 { // no group at all, or no partition
-		parts, err := e.Partitions(ctx, queueName)
+	if group != nil {
+		page, err := e.GroupPositions(ctx, PositionsQuery{Group: *group, Queue: queueName, From: from, Limit: limit})
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		out := make([]Depth, len(parts))
-		for i, p := range parts {
-			out[i] = Depth{Partition: p.Name, PartitionID: p.ID, Number: p.Number, Pending: max(p.LogEnd-p.LogStart, 0)}
+		for _, p := range page.Partitions {
+			depth = append(depth, Depth{p.Partition, p.PartitionID, p.Number, p.Pending})
 		}
-		return out, nil
+		return depth, page.Next, nil
 	}
-	var out []Depth
-	at := make(map[int64]int)
+	all, err := e.AllQueues(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	q, ok := queueNamed(all, queueName)
+	if !ok {
+		return nil, 0, unknownQueue(QueueRef{Name: queueName})
+	}
+	if limit <= 0 || limit > LagPageMax {
+		limit = LagPageMax
+	}
+	end := q.Partitions
+	if from+limit < end {
+		end, next = from+limit, from+limit
+	}
+	var elsewhere []string // groups that may have no position in this page
+	if from > 0 || next > 0 {
+		c, err := e.CountQueue(ctx, queueName)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, g := range c.Groups {
+			name, err := groupName(g.Group)
+			if err != nil {
+				return nil, 0, err
+			}
+			elsewhere = append(elsewhere, name)
+		}
+	}
+	rows, err := e.db.Depth(ctx, store.Span{Queue: q.ID, From: from, To: end}, elsewhere)
+	if err != nil {
+		return nil, 0, storeError("measure depth", err)
+	}
 	for _, r := range rows {
-		i, seen := at[r.Partition]
-		if !seen {
-			i = len(out)
-			at[r.Partition] = i
-			out = append(out, Depth{Partition: r.Name, PartitionID: r.Partition, Number: r.Number})
-		}
-		out[i].Pending = max(out[i].Pending, r.Pending)
+		depth = append(depth, Depth{r.Name, r.Partition, r.Number, r.Pending})
 	}
-	return out, nil
-}
-
-// Totals says what each queue holds, by name; one queue where it is named.
-func (e *Engine) Totals(ctx context.Context, queueName string) ([]QueueTotals, error) {
-	_, queueID, err := e.lagOf(ctx, nil, queueName)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := e.db.QueueTotals(ctx, queueID)
-	if err != nil {
-		return nil, storeError("count messages", err)
-	}
-	out := make([]QueueTotals, len(rows))
-	for i, r := range rows {
-		out[i] = QueueTotals{Queue: r.Queue, Partitions: r.Partitions, Messages: r.Messages, Pending: r.Pending, Groups: r.Groups}
-	}
-	return out, nil
+	return depth, next, nil
 }
 
 func orZero(t *time.Time) time.Time {

@@ -100,6 +100,14 @@ func testPlans(t *testing.T, full bool) {
 			return w.query("query/claim.sql", "new", p[:2], 1, 5, 1<<20, uuid.New(), time.Hour.Milliseconds())
 		}},
 		{"ready_list", func() error { return w.query("query/ready_list.sql", []int64{queue}, []string{"new"}, 1000) }},
+		{"group_summary", func() error {
+			return w.query("query/group_summary.sql", []int64{queue, queue}, []int32{0, 100}, []int32{100, 1000})
+		}},
+		{"group_lag", func() error {
+			return w.query("query/group_lag.sql", []int64{queue}, []int32{0}, []int32{100}, []int32{1, 1}, []string{"g1", "new"})
+		}},
+		{"group_depth", func() error { return w.query("query/group_depth.sql", queue, 0, 100, []string{}) }},
+		{"group_queues", func() error { return w.query("query/group_queues.sql", "g1") }},
 		{"retention_due", func() error {
 			exec(t, pool, `UPDATE queues SET retention_ms = 1, retention_bytes = 1, retention_groups = '{g1,g2}'`)
 			return w.query("query/retention_due.sql", 0, 10, 500, 900)

@@ -47,39 +47,68 @@ type groupGetCommand struct {
 	Group string `arg:"" help:"Group to show; __QUEUE_MODE__ is the group-less mode."`
 }
 
-// Run shows a group.
+// Run shows a group: all of it as a table, its first page as JSON.
 func (c *groupGetCommand) Run(p *process) error {
-	answer, err := c.call(p, "GET", endpoint(nil, "consumer-groups", c.Group), nil, 0)
+	answer, err := c.page(p, nil)
 	if err != nil {
 		return err
 	}
 	return c.show(p, answer, func() (*table, error) {
-		var got struct {
-			Queues []struct {
-				Queue      string `json:"queueName"`
-				Partitions []struct {
-					Partition string  `json:"partition"`
-					Offset    *int64  `json:"offset"`
-					Lag       int64   `json:"lag"`
-					Seconds   int64   `json:"timeLag"`
-					End       int64   `json:"highWatermark"`
-					Lease     *string `json:"leaseExpiresAt"`
-				} `json:"partitions"`
-			} `json:"queues"`
-		}
 		t := &table{head: []string{"QUEUE", "OFFSET", "END", "LAG", "OLDEST", "LEASED UNTIL", "PARTITION"}}
-		err := decodeAnswer(answer, &got)
-		for _, q := range got.Queues {
-			for _, x := range q.Partitions {
-				offset := "-"
-				if x.Offset != nil {
-					offset = itoa(*x.Offset)
-				}
-				t.add(q.Queue, offset, itoa(x.End), itoa(x.Lag), itoa(x.Seconds)+"s", orDash(x.Lease), x.Partition)
+		for {
+			next, err := addPositions(t, answer)
+			if next == nil || err != nil {
+				return t, err
+			}
+			if answer, err = c.page(p, next); err != nil {
+				return nil, err
 			}
 		}
-		return t, err
 	})
+}
+
+// positionsPlace is where a page of a group's positions begins.
+type positionsPlace struct {
+	Queue     string `json:"fromQueue"`
+	Partition int64  `json:"fromPartition"`
+}
+
+func (c *groupGetCommand) page(p *process, from *positionsPlace) ([]byte, error) {
+	query := url.Values{}
+	if from != nil {
+		query.Set("fromQueue", from.Queue)
+		query.Set("fromPartition", itoa(from.Partition))
+	}
+	return c.call(p, "GET", endpoint(query, "consumer-groups", c.Group), nil, 0)
+}
+
+// addPositions adds a page to the table, and says where the next one begins.
+func addPositions(t *table, answer []byte) (*positionsPlace, error) {
+	var got struct {
+		Queues []struct {
+			Queue      string `json:"queueName"`
+			Partitions []struct {
+				Partition string  `json:"partition"`
+				Offset    *int64  `json:"offset"`
+				Lag       int64   `json:"lag"`
+				Seconds   int64   `json:"timeLag"`
+				End       int64   `json:"highWatermark"`
+				Lease     *string `json:"leaseExpiresAt"`
+			} `json:"partitions"`
+		} `json:"queues"`
+		Next *positionsPlace `json:"next"`
+	}
+	err := decodeAnswer(answer, &got)
+	for _, q := range got.Queues {
+		for _, x := range q.Partitions {
+			offset := "-"
+			if x.Offset != nil {
+				offset = itoa(*x.Offset)
+			}
+			t.add(q.Queue, offset, itoa(x.End), itoa(x.Lag), itoa(x.Seconds)+"s", orDash(x.Lease), x.Partition)
+		}
+	}
+	return got.Next, err
 }
 
 type groupSeekCommand struct {

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -43,16 +42,15 @@ func (s *Server) browse(x *exchange) (answer, error) {
 	}
 	ctx, cancel := x.context()
 	defer cancel()
-	parts, err := s.engine.GroupPositions(ctx, p.group, p.queue)
-	if err != nil {
-		return answer{}, err
-	}
-	if p.partition != "" {
-		i := slices.IndexFunc(parts, func(l queen.PartitionLag) bool { return l.Partition == p.partition })
-		if i < 0 {
-			return answer{}, fmt.Errorf("%w: queue %q has no partition %q", queen.ErrUnknownPartition, p.queue, p.partition)
+	var parts []queen.PartitionLag
+	for page := (&queen.PositionsPage{More: true}); page.More; {
+		var err error
+		if page, err = s.engine.GroupPositions(ctx, queen.PositionsQuery{
+			Group: p.group, Queue: p.queue, Partition: p.partition, FromQueue: page.NextQueue, From: page.Next,
+		}); err != nil {
+			return answer{}, err
 		}
-		parts = parts[i : i+1]
+		parts = append(parts, page.Partitions...)
 	}
 	spans := make([]browseSpan, len(parts))
 	for i := range parts {

@@ -49,16 +49,17 @@ type Engine interface {
 	AllQueues(ctx context.Context) ([]queen.Queue, error)
 	// Partitions lists a queue's partitions with their log marks.
 	Partitions(ctx context.Context, queue string) ([]queen.Partition, error)
-	// Depth says what waits in each partition; a nil group is the one furthest behind.
-	Depth(ctx context.Context, queue string, group *string) ([]queen.Depth, error)
-	// Totals says what each queue holds, by name; one queue where it is named.
-	Totals(ctx context.Context, queue string) ([]queen.QueueTotals, error)
-	// GroupLags is a line per group and queue; nil and empty are all of them.
-	GroupLags(ctx context.Context, group *string, queue string) ([]queen.GroupLag, error)
+	// Depth says what waits in partitions from one on; a nil group is the one furthest behind.
+	Depth(ctx context.Context, queue string, group *string, from, limit int) (depth []queen.Depth, next int, err error)
+	// Count says what queues hold and what groups owe in them, now or a while ago.
+	Count(ctx context.Context) (*queen.Count, error)
+	// CountQueue is Count of one queue.
+	CountQueue(ctx context.Context, queue string) (*queen.Count, error)
 	// GroupPositions is a line per partition of one group; of all partitions of a
 	// queue that is named.
-	GroupPositions(ctx context.Context, group, queue string) ([]queen.PartitionLag, error)
-	Lagging(ctx context.Context, age time.Duration) ([]queen.PartitionLag, error)
+	GroupPositions(ctx context.Context, q queen.PositionsQuery) (*queen.PositionsPage, error)
+	// Lagging says too as of when it is.
+	Lagging(ctx context.Context, age time.Duration) ([]queen.PartitionLag, time.Time, error)
 	Seek(ctx context.Context, group, queue, partition string, to queen.SeekTo) ([]queen.Sought, error)
 	// DeleteGroupFrom deletes a group's positions in one queue, or all where it is empty.
 	DeleteGroupFrom(ctx context.Context, group, queue string, subscriptions bool) error

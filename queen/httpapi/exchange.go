@@ -37,6 +37,7 @@ type answer struct {
 	status  int
 	body    []byte
 	handler http.Handler
+	at      time.Time // as of when it is; zero: now
 	// undelivered is called where the client has gone before it had the answer,
 	// as far as can be seen from here; nil: that makes no difference.
 	undelivered func()
@@ -190,6 +191,9 @@ func (x *exchange) write(a answer) {
 	h := x.w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
+	if !a.at.IsZero() {
+		h.Set("Age", strconv.Itoa(int(time.Since(a.at).Seconds())))
+	}
 	if a.status != http.StatusNoContent {
 		h.Set("Content-Type", "application/json")
 		h.Set("Content-Length", strconv.Itoa(len(a.body)))

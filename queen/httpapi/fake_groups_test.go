@@ -62,12 +62,12 @@ func (f *fake) lag(g string, q *fakeQueue, p *fakePartition) queen.PartitionLag 
 	return l
 }
 
-func (f *fake) Depth(_ context.Context, queue string, group *string) ([]queen.Depth, error) {
+func (f *fake) Depth(_ context.Context, queue string, group *string, from, limit int) ([]queen.Depth, int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q := f.queues[queue]
 	if q == nil {
-		return nil, cmp2(f.down, queen.ErrUnknownQueue)
+		return nil, 0, cmp2(f.down, queen.ErrUnknownQueue)
 	}
 	out := make([]queen.Depth, len(q.parts))
 	lags := f.lags(group, queue)
@@ -82,10 +82,14 @@ func (f *fake) Depth(_ context.Context, queue string, group *string) ([]queen.De
 			}
 		}
 	}
-	return out, f.down
+	out = out[min(from, len(out)):]
+	if limit == 0 || limit >= len(out) {
+		return out, 0, f.down
+	}
+	return out[:limit], from + limit, f.down
 }
 
-func (f *fake) Totals(ctx context.Context, queue string) ([]queen.QueueTotals, error) {
+func (f *fake) totals(ctx context.Context, queue string) ([]queen.QueueTotals, error) {
 	all, err := f.AllQueues(ctx)
 	if err != nil {
 		return nil, err
@@ -96,7 +100,7 @@ func (f *fake) Totals(ctx context.Context, queue string) ([]queen.QueueTotals, e
 			continue
 		}
 		t := queen.QueueTotals{Queue: q.Name, Partitions: q.Partitions}
-		depth, err := f.Depth(ctx, q.Name, nil)
+		depth, _, err := f.Depth(ctx, q.Name, nil, 0, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -121,11 +125,11 @@ func (f *fake) Totals(ctx context.Context, queue string) ([]queen.QueueTotals, e
 	return out, nil
 }
 
-func (f *fake) GroupLags(_ context.Context, group *string, queue string) ([]queen.GroupLag, error) {
+func (f *fake) groupLags(queue string) []queen.GroupLag {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []queen.GroupLag
-	for _, l := range f.lags(group, queue) {
+	for _, l := range f.lags(nil, queue) {
 		if n := len(out); n == 0 || out[n-1].Group != l.Group || out[n-1].Queue != l.Queue {
 			out = append(out, queen.GroupLag{Group: l.Group, Queue: l.Queue})
 		}
@@ -146,24 +150,46 @@ func (f *fake) GroupLags(_ context.Context, group *string, queue string) ([]quee
 			g.Leases++
 		}
 	}
-	return out, f.down
+	return out
 }
 
-func (f *fake) GroupPositions(_ context.Context, group, queue string) ([]queen.PartitionLag, error) {
+func (f *fake) Count(ctx context.Context) (*queen.Count, error) { return f.CountQueue(ctx, "") }
+
+func (f *fake) CountQueue(ctx context.Context, queue string) (*queen.Count, error) {
+	totals, err := f.totals(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
+	return &queen.Count{At: f.countedAt, Queues: totals, Groups: f.groupLags(queue)}, f.down
+}
+
+func (f *fake) GroupPositions(_ context.Context, q queen.PositionsQuery) (*queen.PositionsPage, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if queue != "" && f.queues[queue] == nil {
+	if q.Queue != "" && f.queues[q.Queue] == nil {
 		return nil, cmp2(f.down, queen.ErrUnknownQueue)
 	}
-	return f.lags(&group, queue), f.down
+	all := slices.DeleteFunc(f.lags(&q.Group, q.Queue), func(l queen.PartitionLag) bool {
+		return q.Partition != "" && l.Partition != q.Partition ||
+			cmp.Or(cmp.Compare(l.Queue, cmp.Or(q.FromQueue, l.Queue)), cmp.Compare(l.Number, q.From)) < 0
+	})
+	page := &queen.PositionsPage{Partitions: all}
+	if q.Limit > 0 && q.Limit < len(all) {
+		next := all[q.Limit]
+		page.Partitions, page.More, page.NextQueue, page.Next = all[:q.Limit], true, next.Queue, next.Number
+	}
+	if len(page.Partitions) == 0 && q.Partition != "" {
+		return nil, queen.ErrUnknownPartition
+	}
+	return page, f.down
 }
 
-func (f *fake) Lagging(_ context.Context, age time.Duration) ([]queen.PartitionLag, error) {
+func (f *fake) Lagging(_ context.Context, age time.Duration) ([]queen.PartitionLag, time.Time, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := slices.DeleteFunc(f.lags(nil, ""), func(l queen.PartitionLag) bool { return l.Pending == 0 || l.OldestAge < age })
 	slices.SortStableFunc(out, func(a, b queen.PartitionLag) int { return cmp.Compare(b.OldestAge, a.OldestAge) })
-	return out, f.down
+	return out, f.countedAt, f.down
 }
 
 func (f *fake) Seek(_ context.Context, group, queue, partition string, to queen.SeekTo) ([]queen.Sought, error) {

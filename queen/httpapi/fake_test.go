@@ -26,6 +26,8 @@ type fake struct {
 	keys    fakeKeys
 	timers  []fakeTimer
 
+	countedAt time.Time // what Count and Lagging say; zero: now
+
 	down   error // every call answers it
 	poison string
 	waits  chan struct{} // told of each pop that begins to wait

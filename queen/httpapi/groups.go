@@ -1,28 +1,40 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"queenmq/queen"
 )
 
-// listGroups serves GET /api/v1/consumer-groups: an array, a line per group and queue.
+// listGroups serves GET /api/v1/consumer-groups?search=&limit=&offset=: an array, a line
+// per group and queue, of groups whose name has search in it.
 func (s *Server) listGroups(x *exchange) (answer, error) {
+	page, err := readPage(x.req.URL.RawQuery, "search")
+	if err != nil {
+		return answer{}, err
+	}
 	ctx, cancel := x.context()
 	defer cancel()
-	all, err := s.engine.GroupLags(ctx, nil, "")
+	c, err := s.engine.Count(ctx)
 	if err != nil {
 		return answer{}, err
 	}
 	b := []byte("[")
-	for i := range all {
-		b = appendComma(b, i)
-		b = appendGroupLag(b, &all[i])
+	for i := range c.Groups {
+		if !strings.Contains(cmp.Or(c.Groups[i].Group, noGroup), page.filter) {
+			continue
+		}
+		var here bool
+		if b, here = page.next(b); here {
+			b = appendGroupLag(b, &c.Groups[i])
+		}
 	}
-	return ok(append(b, ']')), nil
+	return counted(c, append(b, ']')), nil
 }
 
 func appendGroupLag(b []byte, g *queen.GroupLag) []byte {
@@ -62,16 +74,40 @@ func appendTimeOrNull(b []byte, t time.Time) []byte {
 	return appendTime(b, t)
 }
 
-// describeGroup serves GET /api/v1/consumer-groups/{group}: what the group owes in
-// each partition of its queues.
+// describeGroup serves GET /api/v1/consumer-groups/{group}?queue=&fromQueue=
+// &fromPartition=&limit=: what the group owes in each partition of its queues, or of one;
+// next says where the next page begins.
 func (s *Server) describeGroup(x *exchange) (answer, error) {
-	ctx, cancel := x.context()
-	defer cancel()
-	all, err := s.engine.GroupPositions(ctx, x.names.group, "")
+	q := queen.PositionsQuery{Group: x.names.group}
+	err := eachParam(x.req.URL.RawQuery, func(name, v string) (err error) {
+		switch name {
+		case "queue":
+			q.Queue = v
+		case "fromQueue":
+			q.FromQueue = v
+		case "fromPartition":
+			q.From, err = number(v, 0, math.MaxInt32)
+		case "limit":
+			q.Limit, err = number(v, 1, queen.LagPageMax)
+		default:
+			err = noSuchParam()
+		}
+		return err
+	})
+	if err == nil && q.From > 0 && q.FromQueue == "" && q.Queue == "" {
+		err = badRequest("invalid_request", "fromPartition: needs the queue whose partition it is")
+	}
 	if err != nil {
 		return answer{}, err
 	}
-	if len(all) == 0 {
+	ctx, cancel := x.context()
+	defer cancel()
+	page, err := s.engine.GroupPositions(ctx, q)
+	if err != nil {
+		return answer{}, err
+	}
+	all := page.Partitions
+	if len(all) == 0 && q.FromQueue == "" && q.From == 0 {
 		return answer{}, unknownGroup(x.names.group)
 	}
 	b := []byte(`{"name":`)
@@ -86,7 +122,14 @@ func (s *Server) describeGroup(x *exchange) (answer, error) {
 		b = appendGroupQueue(b, all[first:next])
 		first = next
 	}
-	return ok(append(b, "]}"...)), nil
+	b = append(b, `],"next":`...)
+	if !page.More {
+		return ok(append(b, "null}"...)), nil
+	}
+	b = append(b, `{"fromQueue":`...)
+	b = appendString(b, page.NextQueue)
+	b = append(b, `,"fromPartition":`...)
+	return ok(append(appendInt(b, int64(page.Next)), "}}"...)), nil
 }
 
 func unknownGroup(group string) error {
@@ -161,7 +204,7 @@ func (s *Server) lagging(x *exchange) (answer, error) {
 	}
 	ctx, cancel := x.context()
 	defer cancel()
-	all, err := s.engine.Lagging(ctx, time.Duration(least)*time.Second)
+	all, at, err := s.engine.Lagging(ctx, time.Duration(least)*time.Second)
 	if err != nil {
 		return answer{}, err
 	}
@@ -187,7 +230,9 @@ func (s *Server) lagging(x *exchange) (answer, error) {
 		b = appendTimeOrNull(b, p.CommittedAt)
 		b = append(b, '}')
 	}
-	return ok(append(b, ']')), nil
+	a := ok(append(b, ']'))
+	a.at = at
+	return a, nil
 }
 
 // deleteGroup serves DELETE /api/v1/consumer-groups/{group}[/queues/{queue}]

@@ -9,8 +9,15 @@ import (
 	"queenmq/queen"
 )
 
+// counted is an answer from a count, with its age in seconds.
+func counted(c *queen.Count, body []byte) answer {
+	a := ok(body)
+	a.at = c.At
+	return a
+}
+
 // overview serves GET /api/v1/resources/overview and /api/v1/status: what there is,
-// counted in the database at this moment.
+// counted in the database; where that takes long, some time ago (Age).
 func (s *Server) overview(x *exchange) (answer, error) {
 	ctx, cancel := x.context()
 	defer cancel()
@@ -18,14 +25,11 @@ func (s *Server) overview(x *exchange) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	totals, err := s.engine.Totals(ctx, "")
+	c, err := s.engine.Count(ctx)
 	if err != nil {
 		return answer{}, err
 	}
-	groups, err := s.engine.GroupLags(ctx, nil, "")
-	if err != nil {
-		return answer{}, err
-	}
+	totals, groups := c.Queues, c.Groups
 	var partitions, messages, pending int64
 	for i := range totals {
 		partitions += int64(totals[i].Partitions)
@@ -54,7 +58,7 @@ func (s *Server) overview(x *exchange) (answer, error) {
 	b = appendString(b, s.cfg.Version)
 	b = append(b, `,"uptime":`...)
 	b = appendInt(b, int64(time.Since(s.started).Seconds()))
-	return ok(append(b, '}')), nil
+	return counted(c, append(b, '}')), nil
 }
 
 func namespaceOf(o *queen.QueueOptions) string { return o.Namespace }
@@ -114,10 +118,11 @@ func (s *Server) queueTotals(x *exchange) (answer, error) {
 	}
 	ctx, cancel := x.context()
 	defer cancel()
-	totals, err := s.engine.Totals(ctx, "")
+	c, err := s.engine.Count(ctx)
 	if err != nil {
 		return answer{}, err
 	}
+	totals := c.Queues
 	b := []byte(`{"queues":[`)
 	for i := range totals {
 		if !strings.Contains(totals[i].Queue, page.filter) {
@@ -131,7 +136,9 @@ func (s *Server) queueTotals(x *exchange) (answer, error) {
 		b = appendTotals(b, &totals[i])
 		b = append(b, '}')
 	}
-	return page.end(b), nil
+	a := page.end(b)
+	a.at = c.At
+	return a, nil
 }
 
 func appendTotals(b []byte, t *queen.QueueTotals) []byte {
@@ -152,29 +159,23 @@ func appendTotals(b []byte, t *queen.QueueTotals) []byte {
 func (s *Server) queueStatus(x *exchange) (answer, error) {
 	ctx, cancel := x.context()
 	defer cancel()
-	totals, err := s.engine.Totals(ctx, x.names.queue)
+	c, err := s.engine.CountQueue(ctx, x.names.queue)
 	if err != nil {
 		return answer{}, err
 	}
-	if len(totals) == 0 { // deleted this moment
-		return answer{}, queen.ErrUnknownQueue
-	}
-	groups, err := s.engine.GroupLags(ctx, nil, x.names.queue)
-	if err != nil {
-		return answer{}, err
-	}
+	groups := c.Groups
 	b := []byte("{")
-	b = appendTotals(b, &totals[0])
+	b = appendTotals(b, &c.Queues[0])
 	b = append(b, `,"groups":[`...)
 	for i := range groups {
 		b = appendComma(b, i)
 		b = appendGroupLag(b, &groups[i])
 	}
-	return ok(append(b, "]}"...)), nil
+	return counted(c, append(b, "]}"...)), nil
 }
 
 // refresh serves POST /api/v1/stats/refresh, which has nothing to do: what this
-// door answers is counted when it is asked for.
+// door answers is counted when it is asked for, as often as that may be.
 func (s *Server) refresh(x *exchange) (answer, error) {
 	if err := x.noMembers(); err != nil {
 		return answer{}, err

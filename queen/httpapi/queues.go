@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"math"
 	"strings"
 
 	"queenmq/queen"
@@ -159,25 +160,33 @@ func (s *Server) allPartitions(x *exchange) (answer, error) {
 	return page.end(b), nil
 }
 
-// depth serves GET /api/v1/resources/queues/{queue}/depth?group=: what waits in each
-// partition. Without a group, what the group that is furthest behind owes. There is
-// no conflation here, so the work is what is pending.
+// depth serves GET /api/v1/resources/queues/{queue}/depth?group=&fromPartition=&limit=:
+// what waits in each partition, and next, the number of the partition at which the next
+// page begins. Without a group, what the group that is furthest behind owes. There is
+// no conflation here, so the work is what is pending. The sums are of the page.
 func (s *Server) depth(x *exchange) (answer, error) {
 	var group *string
-	err := eachParam(x.req.URL.RawQuery, func(name, v string) error {
-		if name != "group" {
-			return noSuchParam()
+	var from, limit int
+	err := eachParam(x.req.URL.RawQuery, func(name, v string) (err error) {
+		switch name {
+		case "group":
+			v = groupOf(v)
+			group = &v
+		case "fromPartition":
+			from, err = number(v, 0, math.MaxInt32)
+		case "limit":
+			limit, err = number(v, 1, queen.LagPageMax)
+		default:
+			err = noSuchParam()
 		}
-		v = groupOf(v)
-		group = &v
-		return nil
+		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
 	ctx, cancel := x.context()
 	defer cancel()
-	got, err := s.engine.Depth(ctx, x.names.queue, group)
+	got, next, err := s.engine.Depth(ctx, x.names.queue, group, from, limit)
 	if err != nil {
 		return answer{}, err
 	}
@@ -210,5 +219,9 @@ func (s *Server) depth(x *exchange) (answer, error) {
 		b = append(b, `,"pending":`...)
 		b = append(appendInt(b, got[i].Pending), '}')
 	}
-	return ok(append(b, "]}"...)), nil
+	b = append(b, `],"next":`...)
+	if next == 0 {
+		return ok(append(b, "null}"...)), nil
+	}
+	return ok(append(appendInt(b, int64(next)), '}')), nil
 }

@@ -86,10 +86,10 @@ var routes = []route{
 	{method: "GET", path: "/api/v1/dlq", query: ownQuery, safe: true, handle: (*Server).listDLQ},
 	{method: "DELETE", path: "/api/v1/dlq", query: ownQuery, handle: (*Server).purgeDLQ},
 	{method: "POST", path: "/api/v1/dlq/replay", body: smallBody, handle: (*Server).replayDLQ},
-	{method: "GET", path: "/api/v1/consumer-groups", safe: true, handle: (*Server).listGroups},
+	{method: "GET", path: "/api/v1/consumer-groups", query: ownQuery, safe: true, handle: (*Server).listGroups},
 	// Before {group}: a group of that name is listed, and cannot be asked for alone.
 	{method: "GET", path: "/api/v1/consumer-groups/lagging", query: ownQuery, safe: true, handle: (*Server).lagging},
-	{method: "GET", path: "/api/v1/consumer-groups/{group}", safe: true, handle: (*Server).describeGroup},
+	{method: "GET", path: "/api/v1/consumer-groups/{group}", query: ownQuery, safe: true, handle: (*Server).describeGroup},
 	{method: "DELETE", path: "/api/v1/consumer-groups/{group}", query: ownQuery, handle: (*Server).deleteGroup},
 	{method: "DELETE", path: "/api/v1/consumer-groups/{group}/queues/{queue}", query: ownQuery, handle: (*Server).deleteGroup},
 	{method: "POST", path: "/api/v1/consumer-groups/{group}/subscription", body: smallBody, handle: (*Server).setSubscription},
