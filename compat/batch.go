@@ -36,9 +36,12 @@ const (
 	batchHeaderSize   = 61
 )
 
-// values makes a plain batch of records with these values, of now.
+// today is when this process started: two brokers that are compared are sent the same.
+var today = time.Now().UnixMilli()
+
+// values makes a plain batch of records with these values, of today.
 func values(vs ...string) batch {
-	b := batch{producer: noProducer, epoch: -1, seq: -1, timestamp: time.Now().UnixMilli()}
+	b := batch{producer: noProducer, epoch: -1, seq: -1, timestamp: today}
 	for _, v := range vs {
 		b.records = append(b.records, kmsg.Record{Value: []byte(v)})
 	}

@@ -20,6 +20,7 @@ var compactionCases = []Case{
 // keyed makes a batch of records, each a key and a value; a null value is "".
 func keyed(kv ...string) batch {
 	b := values()
+	b.timestamp = time.Now().UnixMilli() // segments are rolled by it
 	for i := 0; i < len(kv); i += 2 {
 		r := kmsg.Record{Key: []byte(kv[i]), Value: []byte(kv[i+1])}
 		if kv[i+1] == "" {
