@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,8 +119,15 @@ func TestDecodingNeverWaitsForItself(t *testing.T) {
 		first, second := d.dial(), d.dial()
 		first.send(req)
 		second.send(req)
-		first.receive(req, 1)
-		second.receive(req, 1)
+		var read sync.WaitGroup // whoever is served first: the other waits until that answer is read
+		for _, c := range []*client{first, second} {
+			read.Go(func() {
+				if _, _, err := c.frame(); err != nil {
+					t.Errorf("no answer: %v", err)
+				}
+			})
+		}
+		read.Wait()
 		if took := time.Since(began); took != 0 {
 			t.Errorf("answered after %v", took)
 		}
