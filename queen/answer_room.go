@@ -107,22 +107,23 @@ func (a *AnswerRoom) Release() {
 }
 
 // CutWhenWanted calls cut, once, when this answer has been written for some seconds
-// and others wait for memory. stop ends that.
+// and others wait for memory. cut does not wait for anything; when stop has returned it
+// is not called any more, since the connection may be at its next answer by then.
 func (a *AnswerRoom) CutWhenWanted(cut func()) (stop func()) {
 	r := a.room
 	if r == nil {
 		return func() {}
 	}
-	var mu sync.Mutex // of timer
+	var mu sync.Mutex // of timer, and of what it does
 	var timer *time.Timer
 	look := func() {
-		if r.wanted() {
-			cut()
-			return
-		}
 		mu.Lock()
 		defer mu.Unlock()
-		if timer != nil {
+		switch {
+		case timer == nil:
+		case r.wanted():
+			cut()
+		default:
 			timer.Reset(answerRoomEvery)
 		}
 	}

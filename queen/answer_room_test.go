@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,5 +175,34 @@ func TestAnswersThatAreNotReadAreCutWhereOthersWait(t *testing.T) {
 			t.Errorf("where nothing comes back: %v, want ErrUnavailable", err)
 		}
 		b.Release()
+	})
+}
+
+// Who is told that an answer is over may go on with its connection: a cut under way
+// ends first, and none comes after.
+func TestAnAnswerThatIsOverIsNotCut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := AnswerRoom{room: &answerRoom{freed: make(chan struct{})}} // somebody waits
+		cutting, goOn, stopped := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		stop := a.CutWhenWanted(func() {
+			close(cutting)
+			<-goOn
+		})
+		<-cutting
+		go func() {
+			stop()
+			close(stopped)
+		}()
+		for range 1000 {
+			runtime.Gosched()
+		}
+		select {
+		case <-stopped:
+			t.Error("stop returned while the answer is being cut")
+		default:
+		}
+		close(goOn)
+		<-stopped
 	})
 }
