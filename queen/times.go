@@ -39,15 +39,7 @@ func (e *Engine) atTime(ctx context.Context, p *partition, at int64, m store.Mar
 		}
 		row, err = e.segmentWhose(ctx, p.id, seg.end+1, func(newest int64) (good, last bool) { return newest >= at, newest >= at })
 	}
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return noOffset, nil
-	case errors.Is(err, ErrCorruptBatch):
-		return noOffset, err
-	case err != nil:
-		return noOffset, storeError("find a timestamp", err)
-	}
-	return a, nil
+	return lookedUp(a, err, "find a timestamp")
 }
 
 // atNewest is the first of the messages with the highest timestamp.
@@ -73,13 +65,18 @@ func (e *Engine) atNewest(ctx context.Context, p *partition, m store.Mark) (Offs
 		a.Epoch = seg.epoch
 		a.Offset, a.Timestamp, err = seg.maxTimestamp()
 	}
+	return lookedUp(a, err, "find the newest timestamp")
+}
+
+// lookedUp is the answer of a look-up: that nothing was found is one too.
+func lookedUp(a OffsetAnswer, err error, what string) (OffsetAnswer, error) {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return noOffset, nil
 	case errors.Is(err, ErrCorruptBatch):
 		return noOffset, err
 	case err != nil:
-		return noOffset, storeError("find the newest timestamp", err)
+		return noOffset, storeError(what, err)
 	}
 	return a, nil
 }
