@@ -10,6 +10,24 @@ import (
 	"sync/atomic"
 )
 
+// costHTTP keeps a connection for each client.
+var costHTTP = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2000, DisableCompression: true}}
+
+// costIDs makes every id new.
+var costIDs atomic.Int64
+
+const costValueBytes = 256
+
+// letters is text that compresses little, to take values from.
+var letters = func() []byte {
+	r := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, 1<<20)
+	for i := range b {
+		b[i] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"[r.IntN(64)]
+	}
+	return b
+}()
+
 // asks makes one HTTP request on a client's own connections.
 func (s *site) asks(ctx context.Context, c *http.Client, method, path string, body []byte) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.p.HTTP+path, bytes.NewReader(body))

@@ -13,6 +13,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// The versions spoken: the last ones with names and the session of a fetch.
+const (
+	costProduce = 9
+	costFetch   = 12
+)
+
+// topicWidth is how many partitions a topic has at most.
+const topicWidth = 10_000
+
 // kafkaConn is a bare connection for load: it decodes no more than it must.
 type kafkaConn struct {
 	conn net.Conn

@@ -5,6 +5,8 @@ import (
 	"strings"
 )
 
+var costColumns = []string{"step", "load", "msg/s", "broker µs/msg", "database µs/msg", "p50 ms", "p99 ms", "broker RSS MB", ""}
+
 // costTable is a report in Markdown.
 type costTable struct {
 	title    string
