@@ -85,6 +85,9 @@ func (e *Engine) Append(ctx context.Context, items []AppendItem) []*Pending {
 
 func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
 	refuse := func(err error) *Pending {
+		if info, unread := lookBatch(it.Batch); unread == nil {
+			e.writer.stumbles.failed(stumbler{ref: it.Partition.Queue, number: it.Partition.Number}, &info, err, time.Now())
+		}
 		return CompletedPending(Appended{BaseOffset: -1, LogStart: -1}, err)
 	}
 	p, err := e.catalog.partition(ctx, it.Partition)

@@ -50,6 +50,7 @@
 //	append.go push.go message.go   what producers ask for
 //	entry.go writer.go flight.go layout.go vouch.go settle.go successor.go   the way into the log
 //	budget.go runs.go   bytes under way; what the sidecar is sorted into
+//	stumbles.go    first batches of producers that failed, which no later one overtakes
 //	batch.go record.go record_ids.go record_rules.go native.go   record batches
 //	compression.go recompression.go unpacking.go   their codecs, and how many are unpacked at once
 //	segment.go packing.go id.go   the stored format, message ids

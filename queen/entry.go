@@ -130,6 +130,9 @@ func (s *openSegment) sizeOnce() int {
 	return bytes - max(0, messages-runs)*(batchHeaderLen-varintsGrow)
 }
 
+// stumbler is whose batch a Kafka entry is.
+func (e *entry) stumbler() stumbler { return stumbler{ref: e.ref, number: e.number} }
+
 // done reports that a Kafka entry has its answer.
 func (e *entry) done() bool {
 	select {

@@ -35,8 +35,10 @@ func sequenceAfter(sequence int32, n int64) int32 {
 }
 
 // judge says what becomes of a batch of this epoch whose records have the
-// sequence numbers first … last. In this order:
+// sequence numbers first … last. It follows where an earlier one came, was not
+// stored, and is to come again. In this order:
 //
+//	producer unknown, and it follows   ErrOutOfOrderSequence
 //	producer unknown                   accepted, whatever its sequence (its state may have expired)
 //	epoch below the known one          ErrProducerFenced
 //	epoch above the known one          accepted from sequence 0, else ErrOutOfOrderSequence
@@ -49,8 +51,10 @@ func sequenceAfter(sequence int32, n int64) int32 {
 // only said when all five places are taken: then the batch cannot be one the
 // client still has in flight, unless it was stored. With fewer, the state may
 // be young and the batch may never have arrived: that is a gap.
-func (s *producerState) judge(epoch int16, first, last int32) (baseOffset int64, duplicate bool, err error) {
+func (s *producerState) judge(epoch int16, first, last int32, follows bool) (baseOffset int64, duplicate bool, err error) {
 	switch {
+	case !s.Known && follows:
+		return 0, false, fmt.Errorf("sequence %d before the first one: %w", first, ErrOutOfOrderSequence)
 	case !s.Known:
 		return 0, false, nil
 	case epoch < s.Epoch:

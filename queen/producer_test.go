@@ -11,7 +11,7 @@ import (
 // send judges a batch and remembers it where it passes, at the given offset.
 func (s *producerState) send(epoch int16, first, span int32, at int64) (int64, bool, error) {
 	last := lastSequence(first, span)
-	original, duplicate, err := s.judge(epoch, first, last)
+	original, duplicate, err := s.judge(epoch, first, last, false)
 	if err != nil || duplicate {
 		return original, duplicate, err
 	}

@@ -59,7 +59,7 @@ func TestSequenceRuleInSQLIsTheRuleInGo(t *testing.T) {
 				}
 				seg.Parts = append(seg.Parts, store.Part{
 					Bytes: 1, Batches: 1, Span: span, Records: span,
-					Producer: producer, ProducerEpoch: int32(ep), BaseSequence: seq,
+					Producer: producer, ProducerEpoch: int32(ep), BaseSequence: seq, Follows: rnd.IntN(4) == 0,
 				})
 				seg.Data = append(seg.Data, 'x')
 				seg.Header = append(seg.Header, make([]byte, batchMarkLen)...)
@@ -70,7 +70,7 @@ func TestSequenceRuleInSQLIsTheRuleInGo(t *testing.T) {
 			}
 			for i, p := range seg.Parts {
 				last := lastSequence(p.BaseSequence, p.Span)
-				offset, resend, err := model.judge(int16(p.ProducerEpoch), p.BaseSequence, last)
+				offset, resend, err := model.judge(int16(p.ProducerEpoch), p.BaseSequence, last, p.Follows)
 				want, wantOffset := store.PartStored, next
 				switch {
 				case resend:

@@ -271,6 +271,11 @@ func (w *writer) complete(e *entry, res Appended, err error) {
 	if e.done() {
 		return
 	}
+	if err != nil {
+		w.stumbles.failed(e.stumbler(), &e.info, err, time.Now())
+	} else {
+		w.stumbles.stored(e.stumbler(), &e.info)
+	}
 	e.pending.res, e.pending.err = res, err
 	close(e.pending.done)
 	w.budget.release(e.held)

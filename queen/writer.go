@@ -37,6 +37,7 @@ type writer struct {
 	runs     *runBuilder
 	cache    *dedup.Cache
 	redirect func(*entry) // gives an entry to its queue's successor
+	stumbles stumbles
 
 	wake chan struct{} // buffered, one token per flusher
 
@@ -389,6 +390,10 @@ func (w *writer) prepare(ctx context.Context, f *flight) bool {
 	f.suspect(vouched)
 	if kafka {
 		f.call.Source = options.DedupSource
+	}
+	now := time.Now()
+	for i, e := range f.kafka {
+		f.call.Parts[i].Follows = e != nil && w.stumbles.follows(e.stumbler(), &e.info, now)
 	}
 	f.pack()
 	return true

@@ -22,7 +22,8 @@ func (db *DB) Append(ctx context.Context, segs []Segment, wait bool) ([]SegmentR
 	}
 	defer conn.Release()
 	epoch := incarnationOf(conn.Conn()).Epoch
-	rows, err := queryWithData(ctx, conn.Conn(), "append", appendSQL, appendArgs(segs, epoch, wait, thePlaceOfData{}), dataOf(segs))
+	args := append(appendArgs(segs, epoch, wait, thePlaceOfData{}), follows(segs))
+	rows, err := queryWithData(ctx, conn.Conn(), "append", appendSQL, args, dataOf(segs))
 	if err != nil {
 		return nil, db.writeError("append", conn.Conn(), err)
 	}

@@ -16,7 +16,21 @@ func dataOf(segs []Segment) [][]byte {
 	return out
 }
 
-// appendArgs turns segments into the arguments of append_1, with data, their data,
+// follows lists the parts, from 1, that must not be the first of their producer.
+func follows(segs []Segment) []int32 {
+	parts, n := []int32{}, int32(0)
+	for i := range segs {
+		for j := range segs[i].Parts {
+			n++
+			if segs[i].Parts[j].Follows {
+				parts = append(parts, n)
+			}
+		}
+	}
+	return parts
+}
+
+// appendArgs turns segments into the arguments of append_1 but its last, with data, their data,
 // in its place. What was learned in another incarnation than epoch does not go along.
 func appendArgs(segs []Segment, epoch int32, wait bool, data any) []any {
 	c := newAppendColumns(segs)

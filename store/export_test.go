@@ -33,7 +33,7 @@ func (c Config) Pin(cc *pgconn.Config) { c.pin(cc) }
 
 // AppendCall returns the statement of Append and its arguments.
 func AppendCall(segs []Segment, wait bool) (sql string, args []any) {
-	return appendSQL, appendArgs(segs, 1, wait, join(dataOf(segs)).b)
+	return appendSQL, append(appendArgs(segs, 1, wait, join(dataOf(segs)).b), follows(segs))
 }
 
 // RegisterTypes gives a test's own connection the types of a pooled one.

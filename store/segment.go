@@ -55,6 +55,9 @@ type Part struct {
 	// duplicates: Answer is the offset to give, now and to a resend.
 	Answered bool
 	Answer   int64
+	// Follows is set for a part that is out of order where nothing is known of its
+	// producer: an earlier batch came, and is to come again.
+	Follows bool
 }
 
 // served is how many bytes the part has for who reads it.

@@ -67,7 +67,10 @@ CREATE FUNCTION append_1(
     p_span_from    bigint[],
     p_span_to      bigint[],
     p_span_hits    integer[],
-    p_span_ids     integer[]
+    p_span_ids     integer[],
+    -- Parts, from 1, before which this producer must have stored something: an earlier
+    -- batch of it came, was not stored as far as is known, and is to come again.
+    p_follows      integer[] DEFAULT '{}'
 ) RETURNS TABLE (
     segment        integer,    -- from 1
     status         smallint,
@@ -260,6 +263,9 @@ BEGIN
                                 END IF;
                             END IF;
                         END IF;
+                    ELSIF k = ANY (p_follows) THEN
+                        v_verdict := 2;
+                        v_pids[v_i] := -1;  -- nothing is known of it, as before
                     END IF;
                     IF v_verdict = 0 THEN
                         v_count := cardinality(v_state.first_seqs);
