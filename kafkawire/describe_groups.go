@@ -57,11 +57,11 @@ func (c *conn) describeGroups(ctx context.Context, r *request) (kmsg.Response, e
 
 // describeEmpty describes a group without members.
 func (c *conn) describeEmpty(ctx context.Context, r *request, g *kmsg.DescribeGroupsResponseGroup) {
-	cursors, err := c.srv.engine.FetchOffsets(ctx, g.Group, nil)
+	has, err := c.srv.engine.HasPositions(ctx, g.Group)
 	switch {
 	case err != nil:
 		g.ErrorCode = coordinatorCode(c.note(r, err))
-	case len(cursors) > 0:
+	case has:
 		g.State = groupEmpty.String()
 	default:
 		describeGone(r, g, errNoGroup)

@@ -51,6 +51,8 @@ type Engine interface {
 	CommitOffsets(ctx context.Context, group string, under queen.Fence, c []queen.Cursor) ([]queen.Cursor, error)
 	// FetchOffsets reads positions; nil refs means all of the group's.
 	FetchOffsets(ctx context.Context, group string, refs []queen.PartitionRef) ([]queen.Cursor, error)
+	// HasPositions says whether a group has any.
+	HasPositions(ctx context.Context, group string) (bool, error)
 	// Groups lists the groups that have positions, by name.
 	Groups(ctx context.Context) ([]string, error)
 	// DeleteGroup deletes all positions of a group.

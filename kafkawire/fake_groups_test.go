@@ -86,6 +86,12 @@ func (f *fake) CommitOffsets(ctx context.Context, group string, under queen.Fenc
 	return as, nil
 }
 
+func (f *fake) HasPositions(_ context.Context, group string) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.cursors[group]) > 0, f.fail
+}
+
 func (f *fake) FetchOffsets(ctx context.Context, group string, refs []queen.PartitionRef) ([]queen.Cursor, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -194,7 +194,7 @@ func (c *conn) offsetDelete(ctx context.Context, r *request) (kmsg.Response, err
 		return resp, nil
 	}
 	if empty && !c.srv.groups.remembers(req.Group, under) {
-		if had, err := c.srv.engine.FetchOffsets(ctx, req.Group, nil); err != nil || len(had) == 0 {
+		if has, err := c.srv.engine.HasPositions(ctx, req.Group); err != nil || !has {
 			resp.ErrorCode = codeGroupIDNotFound
 			if err != nil {
 				resp.ErrorCode = coordinatorCode(c.note(r, err))

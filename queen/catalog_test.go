@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"queenmq/store"
 	"queenmq/store/storetest"
 )
@@ -48,7 +50,7 @@ func TestCatalogKeepsTheNewerRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := 2048
-	newer, _, _, err := db.Configure(t.Context(), "q", store.QueuePatch{MaxMessageBytes: &size}, store.ConfigureMerge)
+	newer, _, _, err := db.Configure(t.Context(), uuid.New(), "q", store.QueuePatch{MaxMessageBytes: &size}, store.ConfigureMerge)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,13 +149,13 @@ func TestCatalogReadsWhatChanged(t *testing.T) {
 	change := func(name string) {
 		t.Helper()
 		size := 2048 + secretly
-		if _, _, _, err := db.Configure(t.Context(), name, store.QueuePatch{MaxMessageBytes: &size}, store.ConfigureMerge); err != nil {
+		if _, _, _, err := db.Configure(t.Context(), uuid.New(), name, store.QueuePatch{MaxMessageBytes: &size}, store.ConfigureMerge); err != nil {
 			t.Fatal(err)
 		}
 	}
 	remove := func(name string) {
 		t.Helper()
-		if _, err := db.DeleteQueue(t.Context(), c.cached(QueueRef{Name: name}).id); err != nil {
+		if _, err := db.DeleteQueue(t.Context(), uuid.New(), c.cached(QueueRef{Name: name}).id); err != nil {
 			t.Fatal(err)
 		}
 	}

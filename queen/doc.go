@@ -64,7 +64,7 @@
 //	pop.go popper.go ack.go leases.go  leased batches
 //	hotlist.go     which partitions probably have something to claim; looker.go, look.go ask the database
 //	transaction.go transaction_ack.go turns.go   several kinds of writes as one
-//	kv.go kv_read.go timers.go timer_fire.go  keys and values, messages for later; repeat.go: calls that carry an id
+//	kv.go kv_read.go timers.go timer_fire.go  keys and values, messages for later; repeat.go: calls made again until their outcome is known
 //	brokers.go slots.go   this process among its peers, and its share of the consumer groups
 //	retention.go expiry.go   bounded steps of forgetting
 //	compaction.go compact.go latest.go  superseded messages go

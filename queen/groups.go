@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"queenmq/store"
 )
@@ -25,10 +28,20 @@ func (e *Engine) Groups(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
+// HasPositions says whether a group has a position in a queue that is there.
+func (e *Engine) HasPositions(ctx context.Context, group string) (bool, error) {
+	if err := ValidateName("group", group); err != nil {
+		return false, fmt.Errorf("%w: %w", ErrInvalidGroup, err)
+	}
+	has, err := e.db.HasCursors(ctx, group)
+	return has, storeError("find group", err)
+}
+
 // DeleteGroup deletes all positions of a group and what it subscribed to, under the
 // Fence its Coordinator gave. A group without any is ErrUnknownGroup; one with a
 // native lease is ErrGroupNotEmpty. Whether a Kafka client is in it only its
-// coordinator knows.
+// coordinator knows. It is done in calls of 2,000 positions: where it fails some may be
+// gone already, and it can be said again.
 func (e *Engine) DeleteGroup(ctx context.Context, group string, under Fence) error {
 	if err := ValidateName("group", group); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidGroup, err)
@@ -56,8 +69,7 @@ func (e *Engine) DeleteGroupFrom(ctx context.Context, group, queueName string, s
 }
 
 func (e *Engine) deleteGroup(ctx context.Context, name string, under Fence, queueID int64, queueName string, subscriptions bool) error {
-	defer e.hotlist.forgotten(name)
-	n, err := e.db.DeleteGroup(ctx, name, under, queueID, subscriptions)
+	n, err := e.deleteCursors(ctx, name, under, store.CursorScope{Queue: queueID, Subscriptions: subscriptions})
 	switch shown := groupShown(name); {
 	case err != nil:
 		return groupError("delete group", shown, err)
@@ -67,6 +79,30 @@ func (e *Engine) deleteGroup(ctx context.Context, name string, under Fence, queu
 		return fmt.Errorf("%w: %q", ErrUnknownGroup, shown)
 	}
 	return nil
+}
+
+// deleteCursors deletes positions in calls of commitRowsMax; it says how many, and
+// subscriptions, there were.
+func (e *Engine) deleteCursors(ctx context.Context, group string, under Fence, scope store.CursorScope) (deleted int, err error) {
+	defer e.hotlist.forgotten(group)
+	for after := int64(0); ; {
+		call := uuid.Must(uuid.NewV7())
+		var n int
+		var next int64
+		if err := e.untilKnown(ctx, func(ctx context.Context) (err error) {
+			n, next, err = e.db.DeleteCursors(ctx, call, group, under, scope, after, commitRowsMax)
+			return err
+		}); err != nil {
+			return deleted, err
+		}
+		deleted += n
+		if after = next; after == 0 {
+			return deleted, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return deleted, err
+		}
+	}
 }
 
 // groupError is storeError for what is written of a group.
@@ -96,9 +132,11 @@ func (e *Engine) DeleteOffsets(ctx context.Context, group string, under Fence, r
 		}
 		ids = append(ids, p.id)
 	}
-	defer e.hotlist.forgotten(group)
-	if _, err := e.db.DeleteCursors(ctx, group, under, ids); err != nil {
-		return nil, groupError("delete offsets", group, err)
+	slices.Sort(ids)
+	for step := range slices.Chunk(ids, commitRowsMax) {
+		if _, err := e.deleteCursors(ctx, group, under, store.CursorScope{Partitions: step}); err != nil {
+			return nil, groupError("delete offsets", group, err)
+		}
 	}
 	return out, nil
 }

@@ -12,6 +12,19 @@ func told(err error) bool {
 	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrStorageFull)
 }
 
+// isVerdict says whether an error is what the ledger decided about a call, and would
+// say again.
+func isVerdict(err error) bool {
+	for _, is := range []error{
+		store.ErrNotFound, store.ErrExists, store.ErrLeased, store.ErrFenced, store.ErrSourceNeedsWindow, store.ErrSourceOrCompact,
+	} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
+}
+
 // storeError translates an error of the ledger into one of Errors. What
 // PostgreSQL said stays out of its text, which a client may see: it can name
 // users, hosts and paths, and is in the log.

@@ -75,3 +75,66 @@ func TestManyPositionsAreStoredInSteps(t *testing.T) {
 		t.Errorf("at most %d positions in a statement, %d in all, %v; want %d and %d", most, sum, err, commitRowsMax, 2*commitRowsMax+n)
 	}
 }
+
+// TestManyPositionsAreDeletedInSteps: no statement is over more than so many. A lease
+// that is given meanwhile ends it, and it can be said again.
+func TestManyPositionsAreDeletedInSteps(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	e := openEngine(t, db)
+	pool := storetest.Pool(t, db)
+	const n = 2*commitRowsMax + 10
+	createTopic(t, e, "t", n)
+	for _, group := range []string{"g", "h"} {
+		if _, err := e.Seek(t.Context(), group, "t", "", SeekTo{Start: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, sql := range []string{
+		`CREATE TABLE steps (n bigint)`,
+		`CREATE FUNCTION step() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO steps SELECT count(*) FROM gone;
+			UPDATE cursors SET lease_until = now() + interval '1 hour'
+			 WHERE group_name = 'g' AND partition_id = (SELECT max(partition_id) FROM cursors) AND (SELECT count(*) FROM steps) = 1;
+			RETURN NULL; END $$`,
+		`CREATE TRIGGER step AFTER DELETE ON cursors REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION step()`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func(want int) {
+		t.Helper()
+		has, err := e.HasPositions(t.Context(), "g")
+		if got := query[int](t, db, `SELECT count(*)::integer FROM cursors WHERE group_name = 'g'`); err != nil || got != want || has != (want > 0) {
+			t.Fatalf("%d positions are left, want %d; any: %v, %v", got, want, has, err)
+		}
+	}
+	left(n)
+	if err := e.DeleteGroupFrom(t.Context(), "g", "", true); !errors.Is(err, ErrGroupNotEmpty) {
+		t.Errorf("with a lease in the last step: %v, want ErrGroupNotEmpty", err)
+	}
+	left(10)
+	if err := e.DeleteGroupFrom(t.Context(), "g", "", true); !errors.Is(err, ErrGroupNotEmpty) {
+		t.Errorf("with a lease: %v, want ErrGroupNotEmpty", err)
+	}
+	left(10)
+	if _, err := pool.Exec(t.Context(), `UPDATE cursors SET lease_until = now()`); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.DeleteGroupFrom(t.Context(), "g", "", true); err != nil {
+		t.Error(err)
+	}
+	left(0)
+	refs := make([]PartitionRef, n)
+	for i := range n { // the highest first
+		refs[i] = at("t", int32(n-1-i))
+	}
+	if _, err := e.DeleteOffsets(t.Context(), "h", e.Coordinator("h").Fence, refs); err != nil {
+		t.Error(err)
+	}
+	var most, sum int
+	if err := pool.QueryRow(t.Context(), `SELECT max(n), sum(n) FROM steps`).Scan(&most, &sum); err != nil || most != commitRowsMax || sum != 2*n {
+		t.Errorf("at most %d positions in a statement, %d in all, %v; want %d and %d", most, sum, err, commitRowsMax, 2*n)
+	}
+}

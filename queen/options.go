@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"queenmq/store"
 )
 
@@ -125,7 +127,13 @@ func (e *Engine) Configure(ctx context.Context, name string, p OptionsPatch) (Co
 	case p.Merge:
 		mode = store.ConfigureMerge
 	}
-	row, before, created, err := e.db.Configure(ctx, name, p.row(), mode)
+	call := uuid.Must(uuid.NewV7())
+	var row, before store.QueueRow
+	var created bool
+	err := e.untilKnown(ctx, func(ctx context.Context) (err error) {
+		row, before, created, err = e.db.Configure(ctx, call, name, p.row(), mode)
+		return err
+	})
 	switch {
 	case errors.Is(err, store.ErrSourceNeedsWindow):
 		return Configured{}, fmt.Errorf("%w: queue %q takes ids from its records, which needs a deduplication window above 0", ErrInvalidConfig, name)

@@ -65,6 +65,33 @@ func TestKafkaRecordsArePoppedWithMintedIDs(t *testing.T) {
 	}
 }
 
+// A pop with AutoAck that cannot be completed is answered with an error, and what it
+// was given is there for the next one, not when its lease has run out.
+func TestPopThatCannotBeCompletedGivesBack(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	e := openEngine(t, db)
+	pool := storetest.Pool(t, db)
+	pushTo(t, e, "q", "a", 3)
+	for _, sql := range []string{
+		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no completion'; END $$`,
+		`CREATE TRIGGER refuse BEFORE UPDATE ON cursors FOR EACH ROW WHEN (NEW.next_offset > OLD.next_offset) EXECUTE FUNCTION refuse()`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := e.Pop(t.Context(), PopRequest{Queue: "q", Batch: 2, AutoAck: true}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("popped%s, %v; want an error", shown(got), err)
+	}
+	if _, err := pool.Exec(t.Context(), `DROP TRIGGER refuse ON cursors`); err != nil {
+		t.Fatal(err)
+	}
+	if got := popBatch(t, e, PopRequest{Queue: "q", Batch: 3, AutoAck: true}); shown([]Popped{got}) != " q/a:012" {
+		t.Errorf("popped%s, want all three", shown([]Popped{got}))
+	}
+}
+
 func TestPopLeasesAndRedelivers(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, storetest.New(t))

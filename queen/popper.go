@@ -296,6 +296,7 @@ func (e *Engine) deliver(ctx context.Context, group string, lease uuid.UUID, got
 	}
 	verdicts, err := e.ackUntilKnown(ctx, acks)
 	if err != nil {
+		e.Release(ctx, lease) // of what was completed after all there is nothing to give back
 		return nil, storeError("complete on delivery", err)
 	}
 	for i, v := range verdicts {
@@ -369,27 +370,4 @@ func nextMessage(segs []*segment, after int64) (int64, error) {
 		next = max(next, s.end+1)
 	}
 	return next, nil
-}
-
-// untilKnown repeats a call until its outcome is known, whoever waits for it; the
-// call must be one whose repeat is right. At the end of WriteTimeout the outcome
-// stays unknown.
-func (e *Engine) untilKnown(ctx context.Context, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.WriteTimeout)
-	defer cancel()
-	var doubt error
-	for pause := e.cfg.RetryMin; ; pause = min(2*pause, e.cfg.RetryMax) {
-		one, done := context.WithTimeout(ctx, e.cfg.CallTimeout)
-		err := call(one)
-		done()
-		if errors.Is(err, store.ErrOutcomeUnknown) {
-			doubt = err
-		}
-		if err == nil || doubt == nil {
-			return err
-		}
-		if sleep(ctx, pause); ctx.Err() != nil {
-			return doubt
-		}
-	}
 }

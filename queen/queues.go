@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"queenmq/store"
 )
 
@@ -81,9 +83,14 @@ func (e *Engine) CreateQueue(ctx context.Context, n NewQueue) (Queue, error) {
 		}
 		return Queue{Name: n.Name, Partitions: n.Partitions, Fixed: true, Options: n.Options}, nil
 	}
-	row, err := e.db.CreateQueue(ctx, store.NewQueue{
-		Name: n.Name, Partitions: n.Partitions, Fixed: true,
-		QueueOptions: n.Options.row(),
+	call := uuid.Must(uuid.NewV7())
+	var row store.QueueRow
+	err := e.untilKnown(ctx, func(ctx context.Context) (err error) {
+		row, err = e.db.CreateQueue(ctx, call, store.NewQueue{
+			Name: n.Name, Partitions: n.Partitions, Fixed: true,
+			QueueOptions: n.Options.row(),
+		})
+		return err
 	})
 	if errors.Is(err, store.ErrExists) {
 		return Queue{}, fmt.Errorf("%w: %q", ErrQueueExists, n.Name)
@@ -100,7 +107,12 @@ func (e *Engine) DeleteQueue(ctx context.Context, ref QueueRef) (Queue, error) {
 	if err != nil {
 		return Queue{}, err
 	}
-	row, err := e.db.DeleteQueue(ctx, q.id)
+	call := uuid.Must(uuid.NewV7())
+	var row store.QueueRow
+	err = e.untilKnown(ctx, func(ctx context.Context) (err error) {
+		row, err = e.db.DeleteQueue(ctx, call, q.id)
+		return err
+	})
 	e.catalog.drop(q)
 	for _, p := range q.all() {
 		e.tail.forget(p.id)
@@ -147,7 +159,12 @@ func (e *Engine) AddPartitions(ctx context.Context, name string, count int, vali
 	}
 	row, added := rows[0], rows[0].Fixed && rows[0].Partitions < count
 	if added && !validate {
-		if row, added, err = e.db.AddPartitions(ctx, row.ID, count); errors.Is(err, store.ErrNotFound) {
+		call := uuid.Must(uuid.NewV7())
+		err = e.untilKnown(ctx, func(ctx context.Context) (err error) {
+			row, added, err = e.db.AddPartitions(ctx, call, rows[0].ID, count)
+			return err
+		})
+		if errors.Is(err, store.ErrNotFound) {
 			return Queue{}, unknownQueue(QueueRef{Name: name})
 		}
 		if err != nil {

@@ -39,3 +39,26 @@ func (e *Engine) repeated(ctx context.Context, verb string, call func(ctx contex
 		backoff = min(2*backoff, e.cfg.RetryMax)
 	}
 }
+
+// untilKnown repeats a call until its outcome is known, whoever waits for it; the
+// call must be one whose repeat is right. At the end of WriteTimeout the outcome
+// stays unknown. Unlike repeated it goes on only while there is a doubt.
+func (e *Engine) untilKnown(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.cfg.WriteTimeout)
+	defer cancel()
+	var doubt error
+	for pause := e.cfg.RetryMin; ; pause = min(2*pause, e.cfg.RetryMax) {
+		one, done := context.WithTimeout(ctx, e.cfg.CallTimeout)
+		err := call(one)
+		done()
+		if errors.Is(err, store.ErrOutcomeUnknown) {
+			doubt = err
+		}
+		if err == nil || doubt == nil || isVerdict(err) {
+			return err
+		}
+		if sleep(ctx, pause); ctx.Err() != nil {
+			return doubt
+		}
+	}
+}

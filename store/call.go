@@ -55,6 +55,19 @@ func only[T any](rows []T, err error) (T, error) {
 	return rows[0], nil
 }
 
+// found is only for an answer in JSON, where null is ErrNotFound.
+func found[T any](rows []*T, err error) (T, error) {
+	p, err := only(rows, err)
+	if err == nil && p == nil {
+		err = ErrNotFound
+	}
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return *p, nil
+}
+
 // orMinus1 is a column where NULL means −1.
 func orMinus1(p *int64) int64 {
 	if p == nil {

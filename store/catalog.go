@@ -139,16 +139,17 @@ type NewQueue struct {
 	QueueOptions
 }
 
-// CreateQueue creates a queue with the partitions "0" … "n−1", or answers ErrExists.
-func (db *DB) CreateQueue(ctx context.Context, q NewQueue) (QueueRow, error) {
+// CreateQueue creates a queue with the partitions "0" … "n−1", or answers ErrExists. A
+// repeat of a call, under the same id, is told what its first attempt did.
+func (db *DB) CreateQueue(ctx context.Context, call uuid.UUID, q NewQueue) (QueueRow, error) {
 	if q.Configs == nil {
 		q.Configs = map[string]string{}
 	}
 	if q.RetentionGroups == nil {
 		q.RetentionGroups = []string{}
 	}
-	row, err := only(writeRows(ctx, db, db.admin, "create queue", scanQueue, queueCreateSQL,
-		q.Name, q.Fixed, q.Partitions, q.QueueOptions))
+	row, err := found(writeRows(ctx, db, db.admin, "create queue", pgx.RowTo[*QueueRow], queueCreateSQL,
+		call, q.Name, q.Fixed, q.Partitions, q.QueueOptions))
 	if errors.Is(err, ErrNotFound) {
 		return row, fmt.Errorf("create queue %q: %w", q.Name, ErrExists)
 	}
@@ -185,25 +186,23 @@ func (db *DB) EnsurePartitions(ctx context.Context, queue string, partitions []s
 
 // AddPartitions widens a fixed queue to count partitions. It says whether any
 // were added: none are where there are as many, or where the queue is not fixed.
-// ErrNotFound where there is no such queue.
-func (db *DB) AddPartitions(ctx context.Context, queueID int64, count int) (q QueueRow, added bool, err error) {
+// ErrNotFound where there is no such queue. A repeat of a call, under the same id, is
+// told what its first attempt did.
+func (db *DB) AddPartitions(ctx context.Context, call uuid.UUID, queueID int64, count int) (q QueueRow, added bool, err error) {
 	type widened struct {
-		q     QueueRow
-		added bool
+		Queue QueueRow
+		Added bool
 	}
-	scan := func(row pgx.CollectableRow) (w widened, err error) {
-		err = row.Scan(&w.q, &w.added)
-		return w, err
-	}
-	w, err := only(writeRows(ctx, db, db.admin, "add partitions", scan, partitionsAddSQL, queueID, count))
-	return w.q, w.added, err
+	w, err := found(writeRows(ctx, db, db.admin, "add partitions", pgx.RowTo[*widened], partitionsAddSQL, call, queueID, count))
+	return w.Queue, w.Added, err
 }
 
 // DeleteQueue frees a queue's name and hides its rows, which SweepDeleted
 // removes. No append to it is under way when this returns. ErrNotFound where
-// there is no such queue.
-func (db *DB) DeleteQueue(ctx context.Context, id int64) (QueueRow, error) {
-	return only(writeRows(ctx, db, db.admin, "delete queue", scanQueue, queueDeleteSQL, id))
+// there is no such queue. A repeat of a call, under the same id, is told what its
+// first attempt did.
+func (db *DB) DeleteQueue(ctx context.Context, call uuid.UUID, id int64) (QueueRow, error) {
+	return found(writeRows(ctx, db, db.admin, "delete queue", pgx.RowTo[*QueueRow], queueDeleteSQL, call, id))
 }
 
 // SweepDeleted removes at most rowsMax rows of a deleted queue, none after bytesMax

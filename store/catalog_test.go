@@ -20,7 +20,7 @@ func createQueue(t *testing.T, db *store.DB, name string, n int) store.QueueRow 
 	t.Helper()
 	o := store.DefaultQueueOptions()
 	o.DedupWindowSeconds, o.WindowFrom = 0, "kafka"
-	q, err := db.CreateQueue(t.Context(), store.NewQueue{Name: name, Fixed: true, Partitions: n, QueueOptions: o})
+	q, err := db.CreateQueue(t.Context(), uuid.New(), store.NewQueue{Name: name, Fixed: true, Partitions: n, QueueOptions: o})
 	if err != nil {
 		t.Fatalf("CreateQueue: %v", err)
 	}
@@ -58,7 +58,7 @@ func TestCreateQueueMakesFixedPartitions(t *testing.T) {
 	if err != nil || len(byID) != 1 || !reflect.DeepEqual(byID[0], q) {
 		t.Errorf("Queues by topic id = %+v, %v", byID, err)
 	}
-	_, err = db.CreateQueue(t.Context(), store.NewQueue{Name: "orders", Fixed: true, Partitions: 1, QueueOptions: q.QueueOptions})
+	_, err = db.CreateQueue(t.Context(), uuid.New(), store.NewQueue{Name: "orders", Fixed: true, Partitions: 1, QueueOptions: q.QueueOptions})
 	if !errors.Is(err, store.ErrExists) {
 		t.Errorf("second CreateQueue: %v, want ErrExists", err)
 	}
@@ -164,12 +164,12 @@ func TestConfigureReplacesOrMerges(t *testing.T) {
 	t.Parallel()
 	db := storetest.New(t)
 	window, size, keep := 60, 5000, int64(1000)
-	after, _, created, err := db.Configure(t.Context(), "q", store.QueuePatch{DedupWindowSeconds: &window, RetentionMs: &keep}, store.ConfigureReplace)
+	after, _, created, err := db.Configure(t.Context(), uuid.New(), "q", store.QueuePatch{DedupWindowSeconds: &window, RetentionMs: &keep}, store.ConfigureReplace)
 	if err != nil || !created || after.DedupWindowSeconds != 60 || after.WindowFrom != "configured" || after.RetentionMs != 1000 {
 		t.Fatalf("first: %+v, created %v, %v", after, created, err)
 	}
 	t.Run("merge keeps", func(t *testing.T) {
-		got, before, created, err := db.Configure(t.Context(), "q", store.QueuePatch{MaxMessageBytes: &size}, store.ConfigureMerge)
+		got, before, created, err := db.Configure(t.Context(), uuid.New(), "q", store.QueuePatch{MaxMessageBytes: &size}, store.ConfigureMerge)
 		want := after
 		want.MaxMessageBytes, want.Version = 5000, got.Version
 		if err != nil || created || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(before, after) {
@@ -177,7 +177,7 @@ func TestConfigureReplacesOrMerges(t *testing.T) {
 		}
 	})
 	t.Run("replace resets", func(t *testing.T) {
-		got, before, _, err := db.Configure(t.Context(), "q", store.QueuePatch{}, store.ConfigureReplace)
+		got, before, _, err := db.Configure(t.Context(), uuid.New(), "q", store.QueuePatch{}, store.ConfigureReplace)
 		if err != nil || got.DedupWindowSeconds != 3600 || got.WindowFrom != "default" || got.RetentionMs != -1 ||
 			got.MaxMessageBytes != 1048588 || before.MaxMessageBytes != 5000 {
 			t.Errorf("got %+v before %+v, %v", got, before, err)
@@ -187,7 +187,7 @@ func TestConfigureReplacesOrMerges(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, p := range []store.QueuePatch{{DedupWindowSeconds: &window}, {MaxMessageBytes: &size}, {RetentionMs: &keep}} {
 			wg.Go(func() {
-				if _, _, _, err := db.Configure(t.Context(), "many", p, store.ConfigureMerge); err != nil {
+				if _, _, _, err := db.Configure(t.Context(), uuid.New(), "many", p, store.ConfigureMerge); err != nil {
 					t.Errorf("Configure: %v", err)
 				}
 			})
@@ -206,7 +206,7 @@ func TestEveryOptionIsStored(t *testing.T) {
 	t.Parallel()
 	db := storetest.New(t)
 	_, fresh, err := func() (store.QueueRow, store.QueueRow, error) {
-		after, before, _, err := db.Configure(t.Context(), "fresh", store.QueuePatch{}, store.ConfigureMerge)
+		after, before, _, err := db.Configure(t.Context(), uuid.New(), "fresh", store.QueuePatch{}, store.ConfigureMerge)
 		return after, before, err
 	}()
 	if err != nil || !reflect.DeepEqual(fresh.QueueOptions, store.DefaultQueueOptions()) {
@@ -229,14 +229,14 @@ func TestEveryOptionIsStored(t *testing.T) {
 	only := want
 	only.CleanupDelete = false
 	for name, want := range map[string]store.QueueOptions{"made": want, "sourced": sourced, "only compacted": only} {
-		made, err := db.CreateQueue(t.Context(), store.NewQueue{Name: name, Fixed: true, QueueOptions: want})
+		made, err := db.CreateQueue(t.Context(), uuid.New(), store.NewQueue{Name: name, Fixed: true, QueueOptions: want})
 		if err != nil || !reflect.DeepEqual(made.QueueOptions, want) {
 			t.Errorf("created with %+v, %v; want %+v", made.QueueOptions, err, want)
 		}
 	}
 	both := sourced
 	both.CleanupCompact = true
-	if _, err := db.CreateQueue(t.Context(), store.NewQueue{Name: "both", Fixed: true, QueueOptions: both}); !errors.Is(err, store.ErrSourceOrCompact) {
+	if _, err := db.CreateQueue(t.Context(), uuid.New(), store.NewQueue{Name: "both", Fixed: true, QueueOptions: both}); !errors.Is(err, store.ErrSourceOrCompact) {
 		t.Errorf("ids of records in a compacted queue: %v, want ErrSourceOrCompact", err)
 	}
 	value := "29"
@@ -257,14 +257,14 @@ func TestEveryOptionIsStored(t *testing.T) {
 	}
 	for _, mode := range []store.ConfigureMode{store.ConfigureExisting, store.ConfigureMerge, store.ConfigureReplace} {
 		name := fmt.Sprint("patched", mode)
-		if _, _, _, err := db.Configure(t.Context(), name, store.QueuePatch{}, store.ConfigureMerge); err != nil {
+		if _, _, _, err := db.Configure(t.Context(), uuid.New(), name, store.QueuePatch{}, store.ConfigureMerge); err != nil {
 			t.Fatal(err)
 		}
-		got, _, created, err := db.Configure(t.Context(), name, patch, mode)
+		got, _, created, err := db.Configure(t.Context(), uuid.New(), name, patch, mode)
 		if err != nil || created || !reflect.DeepEqual(got.QueueOptions, want) {
 			t.Errorf("mode %d: %+v, created %v, %v; want %+v", mode, got.QueueOptions, created, err, want)
 		}
-		got, _, _, err = db.Configure(t.Context(), name, store.QueuePatch{Configs: map[string]*string{"segment.ms": nil}}, store.ConfigureMerge)
+		got, _, _, err = db.Configure(t.Context(), uuid.New(), name, store.QueuePatch{Configs: map[string]*string{"segment.ms": nil}}, store.ConfigureMerge)
 		if err != nil || len(got.Configs) != 0 || got.RetentionMs != 17 {
 			t.Errorf("mode %d: a config taken away left %+v, %v", mode, got.QueueOptions, err)
 		}
@@ -283,18 +283,18 @@ func allSet(v reflect.Value) bool {
 func TestConfigureRefusesWhatDoesNotGoTogether(t *testing.T) {
 	t.Parallel()
 	db := storetest.New(t)
-	if _, _, _, err := db.Configure(t.Context(), "absent", store.QueuePatch{}, store.ConfigureExisting); !errors.Is(err, store.ErrNotFound) {
+	if _, _, _, err := db.Configure(t.Context(), uuid.New(), "absent", store.QueuePatch{}, store.ConfigureExisting); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a queue that is not there: %v, want ErrNotFound", err)
 	}
 	if qs, err := db.AllQueues(t.Context()); err != nil || len(qs) != 0 {
 		t.Errorf("queues %+v, %v; want none made", qs, err)
 	}
 	zero, source := 0, "key"
-	q, _, _, err := db.Configure(t.Context(), "q", store.QueuePatch{DedupSource: &source}, store.ConfigureReplace)
+	q, _, _, err := db.Configure(t.Context(), uuid.New(), "q", store.QueuePatch{DedupSource: &source}, store.ConfigureReplace)
 	if err != nil || q.DedupSource != "key" {
 		t.Fatalf("%+v, %v", q, err)
 	}
-	_, _, _, err = db.Configure(t.Context(), "q", store.QueuePatch{DedupWindowSeconds: &zero}, store.ConfigureMerge)
+	_, _, _, err = db.Configure(t.Context(), uuid.New(), "q", store.QueuePatch{DedupWindowSeconds: &zero}, store.ConfigureMerge)
 	if !errors.Is(err, store.ErrSourceNeedsWindow) {
 		t.Errorf("window 0 where keys are ids: %v, want ErrSourceNeedsWindow", err)
 	}
@@ -326,10 +326,10 @@ func TestDeleteFreesNameAndSweepsRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if q, err := db.DeleteQueue(t.Context(), old.ID); err != nil || !q.Deleted() {
+	if q, err := db.DeleteQueue(t.Context(), uuid.New(), old.ID); err != nil || !q.Deleted() {
 		t.Fatalf("DeleteQueue = %+v, %v", q, err)
 	}
-	if _, err := db.DeleteQueue(t.Context(), old.ID); !errors.Is(err, store.ErrNotFound) {
+	if _, err := db.DeleteQueue(t.Context(), uuid.New(), old.ID); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("second DeleteQueue: %v, want ErrNotFound", err)
 	}
 	again := createQueue(t, db, "q", 1)

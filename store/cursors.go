@@ -23,6 +23,8 @@ var (
 	cursorsDeleteSQL string
 	//go:embed query/group_list.sql
 	groupListSQL string
+	//go:embed query/group_find.sql
+	groupFindSQL string
 	//go:embed query/subscription_set.sql
 	subscriptionSetSQL string
 	//go:embed query/producer_id_new.sql
@@ -96,36 +98,41 @@ func (db *DB) Groups(ctx context.Context) ([]string, error) {
 	return readRows(ctx, db, db.admin, "list groups", pgx.RowTo[string], groupListSQL)
 }
 
-// DeleteCursors deletes a group's positions in the partitions given, where it
-// has one. It says how many there were; or ErrLeased where a lease is on one of
-// them, ErrFenced where another broker coordinates the group by now.
-func (db *DB) DeleteCursors(ctx context.Context, group string, under Fence, partitions []int64) (int, error) {
-	if partitions == nil {
-		partitions = []int64{}
+// HasCursors says whether a group has a position in a queue that is there.
+func (db *DB) HasCursors(ctx context.Context, group string) (bool, error) {
+	return only(readRows(ctx, db, db.read, "find group", pgx.RowTo[bool], groupFindSQL, group))
+}
+
+// CursorScope says which of a group's positions DeleteCursors deletes.
+type CursorScope struct {
+	Partitions    []int64 // those in these partitions; nil: those in Queue
+	Queue         int64   // 0: all
+	Subscriptions bool    // with the last of them what the group subscribed to there
+}
+
+// DeleteCursors deletes a step of a group's positions: up to rowsMax of those in
+// scope and above partition after, ascending. It says how many positions and
+// subscriptions went, and the partition to go on after, 0 after the last step. A
+// repeat of a call, under the same id, is told what its first attempt did. ErrLeased:
+// a lease is on one of them, or, in the first step (after 0), on any in scope;
+// ErrFenced: another broker coordinates the group by now. Then this step deleted nothing.
+func (db *DB) DeleteCursors(ctx context.Context, call uuid.UUID, group string, under Fence, scope CursorScope, after int64, rowsMax int) (n int, next int64, err error) {
+	type step struct {
+		Refused string
+		Deleted int
+		After   int64
 	}
-	return db.deleteCursors(ctx, group, under, 0, partitions, false)
-}
-
-// DeleteGroup deletes all positions of a group, those in one queue where queue is
-// not 0, and with subscriptions what it subscribed to there. It says how many
-// there were; or ErrLeased where a lease is on one of them, ErrFenced where another
-// broker coordinates the group by now.
-func (db *DB) DeleteGroup(ctx context.Context, group string, under Fence, queue int64, subscriptions bool) (int, error) {
-	return db.deleteCursors(ctx, group, under, queue, nil, subscriptions)
-}
-
-func (db *DB) deleteCursors(ctx context.Context, group string, under Fence, queue int64, partitions []int64, subscriptions bool) (int, error) {
-	n, err := only(writeRows(ctx, db, db.admin, "delete cursors", pgx.RowTo[int], cursorsDeleteSQL,
-		group, under.Slot, under.Epoch, orNull(queue), partitions, subscriptions))
+	s, err := only(writeRows(ctx, db, db.admin, "delete cursors", pgx.RowTo[step], cursorsDeleteSQL,
+		call, group, under.Slot, under.Epoch, orNull(scope.Queue), scope.Partitions, scope.Subscriptions, after, rowsMax))
 	switch {
 	case err != nil:
-		return 0, err
-	case n == -1:
-		return 0, fmt.Errorf("delete cursors of %q: %w", group, ErrLeased)
-	case n == -2:
-		return 0, fmt.Errorf("delete cursors of %q: %w", group, ErrFenced)
+		return 0, 0, err
+	case s.Refused == "leased":
+		return 0, 0, fmt.Errorf("delete cursors of %q: %w", group, ErrLeased)
+	case s.Refused == "fenced":
+		return 0, 0, fmt.Errorf("delete cursors of %q: %w", group, ErrFenced)
 	}
-	return n, nil
+	return s.Deleted, s.After, nil
 }
 
 // SetSubscription moves where a group begins in the partitions it has no position in:

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"queenmq/store"
 	"queenmq/store/storetest"
 )
@@ -24,7 +26,7 @@ func TestCommitCursorsStoresWhatExists(t *testing.T) {
 	if _, err := db.CommitCursors(t.Context(), "g", store.Fence{}, []store.CursorRow{{Partition: goneParts[0].ID, Offset: 1}}, true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.DeleteQueue(t.Context(), gone.ID); err != nil {
+	if _, err := db.DeleteQueue(t.Context(), uuid.New(), gone.ID); err != nil {
 		t.Fatal(err)
 	}
 	got, err := db.CommitCursors(t.Context(), "g", store.Fence{}, []store.CursorRow{

@@ -174,7 +174,7 @@ func TestGroupsSeenLongAgoAreForgotten(t *testing.T) {
 	exec(t, pool, `UPDATE group_activity SET seen_at = seen_at - interval '1 hour'`)
 	seen("b")
 	known("b", "c")
-	if n, err := db.DeleteGroup(t.Context(), "c", store.Fence{}, 0, true); err != nil || n != 1 {
+	if n, _, err := db.DeleteCursors(t.Context(), uuid.New(), "c", store.Fence{}, store.CursorScope{Subscriptions: true}, 0, 9); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
 	known("b")

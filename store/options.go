@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -136,8 +137,9 @@ const (
 
 // Configure applies a patch under the queue's row lock. It returns the row after,
 // the row before (the defaults of a new queue) and whether the queue is new. A
-// window counts as configured where the patch does not say where it is from.
-func (db *DB) Configure(ctx context.Context, name string, p QueuePatch, mode ConfigureMode) (after, before QueueRow, created bool, err error) {
+// window counts as configured where the patch does not say where it is from. A repeat
+// of a call, under the same id, is told what its first attempt did.
+func (db *DB) Configure(ctx context.Context, call uuid.UUID, name string, p QueuePatch, mode ConfigureMode) (after, before QueueRow, created bool, err error) {
 	if p.DedupWindowSeconds != nil && p.WindowFrom == nil {
 		configured := "configured"
 		p.WindowFrom = &configured
@@ -156,16 +158,12 @@ func (db *DB) Configure(ctx context.Context, name string, p QueuePatch, mode Con
 		p.Configs = map[string]*string{}
 	}
 	type change struct {
-		after, before QueueRow
-		created       bool
+		After, Before QueueRow
+		Created       bool
 	}
-	scan := func(row pgx.CollectableRow) (c change, err error) {
-		err = row.Scan(&c.after, &c.before, &c.created)
-		return c, err
-	}
-	c, err := only(writeRows(ctx, db, db.admin, "configure queue", scan, queueConfigureSQL,
-		name, mode != ConfigureExisting, json.RawMessage(options), mode == ConfigureReplace, p.Configs))
-	return c.after, c.before, c.created, optionsError(err)
+	c, err := found(writeRows(ctx, db, db.admin, "configure queue", pgx.RowTo[*change], queueConfigureSQL,
+		call, name, mode != ConfigureExisting, json.RawMessage(options), mode == ConfigureReplace, p.Configs))
+	return c.After, c.Before, c.Created, optionsError(err)
 }
 
 // optionsError names the constraint of the table that options broke.

@@ -119,7 +119,7 @@ func TestWhatIsWrittenUnderAnOldEpochIsRefused(t *testing.T) {
 	if err := commit(3, 1); !errors.Is(err, store.ErrFenced) {
 		t.Fatalf("a late commit: %v, want ErrFenced", err)
 	}
-	if n, err := db.DeleteGroup(t.Context(), "g", store.Fence{Slot: 7, Epoch: 1}, 0, true); !errors.Is(err, store.ErrFenced) {
+	if n, _, err := db.DeleteCursors(t.Context(), uuid.New(), "g", store.Fence{Slot: 7, Epoch: 1}, store.CursorScope{Subscriptions: true}, 0, 9); !errors.Is(err, store.ErrFenced) {
 		t.Fatalf("a late deletion: %d, %v; want ErrFenced", n, err)
 	}
 	stored(1)
@@ -127,7 +127,7 @@ func TestWhatIsWrittenUnderAnOldEpochIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	stored(4)
-	if n, err := db.DeleteGroup(t.Context(), "g", store.Fence{Slot: 7, Epoch: 2}, 0, true); err != nil || n != 1 {
+	if n, _, err := db.DeleteCursors(t.Context(), uuid.New(), "g", store.Fence{Slot: 7, Epoch: 2}, store.CursorScope{Subscriptions: true}, 0, 9); err != nil || n != 1 {
 		t.Fatalf("deleted %d, %v", n, err)
 	}
 }

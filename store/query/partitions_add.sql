@@ -1,2 +1,2 @@
--- The call of partitions_add_1.
-SELECT to_jsonb(a.q), a.added FROM partitions_add_1($1, $2) a
+-- The call of partitions_add_1: the queue after, and whether any were added.
+SELECT partitions_add_1($1, $2, $3)

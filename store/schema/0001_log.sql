@@ -295,7 +295,7 @@ CREATE TABLE subscriptions (
 CREATE INDEX subscriptions_group ON subscriptions (group_name, queue_id);
 
 -- What became of calls that no id base makes repeatable: acks, keys and values,
--- transactions. A row is written with the call's other writes, so that a repeat
+-- transactions, changes of queues, deletions of positions. A row is written with the call's other writes, so that a repeat
 -- of it (a lost answer, a slow first attempt) takes effect once and is answered
 -- like the first. Kept 900 s.
 CREATE TABLE calls (
