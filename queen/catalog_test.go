@@ -283,3 +283,21 @@ func TestANameThatNoQueueCanHaveIsUnknown(t *testing.T) {
 		}
 	}
 }
+
+// TestALostLookUpIsNoVerdict: where the database does not say what a queue is, nothing
+// is concluded from it. A message without a partition would be for Default, which
+// a fixed queue has not.
+func TestALostLookUpIsNoVerdict(t *testing.T) {
+	t.Parallel()
+	l, db := openLossy(t)
+	createTopic(t, openEngine(t, storetest.Open(t, db)), "lost-look-up", 3)
+	e := openEngine(t, db)
+	l.lose("lost-look-up")
+	p := e.Push(t.Context(), []Message{{Queue: "lost-look-up", Value: []byte("1")}})[0]
+	if l.count() != 1 || !errors.Is(p.Err, ErrUnavailable) {
+		t.Errorf("%d answers were lost; %v, want ErrUnavailable", l.count(), p.Err)
+	}
+	if p := e.Push(t.Context(), []Message{{Queue: "lost-look-up", Value: []byte("1")}})[0]; p.Err != nil {
+		t.Error(p.Err)
+	}
+}

@@ -162,3 +162,17 @@ func TestPollGetsPastStoppedConnections(t *testing.T) {
 		t.Errorf("%+v, want what the other broker wrote", a)
 	}
 }
+
+// TestRedirectEndsWithTheEngine: what is handed to a queue's successor does not keep a
+// broker that was told to end from ending.
+func TestRedirectEndsWithTheEngine(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, openNamed(t), func(c *Config) { c.CallTimeout, c.WriteTimeout = time.Hour, time.Hour })
+	stopBackends(t, e)
+	e.cancel(ErrClosing)
+	pending := &Pending{done: make(chan struct{})}
+	e.redirect(&entry{batch: kafkaBatch(t, 1), pending: pending, ref: QueueRef{Name: "t"}})
+	if _, err := pending.Result(t.Context()); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("%v, want ErrUnavailable", err)
+	}
+}

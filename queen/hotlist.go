@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"container/list"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ const (
 	popSetsMax   = 20_000
 	popSetIdle   = time.Minute           // a selection nobody pops from is forgotten
 	popTick      = 20 * time.Millisecond // how exactly the end of a lease or delay is met
+	lookTick     = 5 * popTick           // how exactly the time of a look is
 	popBusyFor   = 5 * time.Millisecond
 	popLookAlone = 5 * time.Second // between looks at the database for parked pops
 	popLookPeers = time.Second     // …, when other brokers may lease, fail and create
@@ -54,6 +56,8 @@ type hotlist struct {
 	byQueue  map[string]map[*popSet]struct{}
 	labelled map[*popSet]struct{}
 	held     map[heldKey]map[*popSet]struct{} // who waits for the end of what
+	keeping  int                              // partitions kept back, over all sets
+	ends     keptEnds                         // of those
 }
 
 // heldKey is a partition as a group sees it.
@@ -73,7 +77,6 @@ type popSet struct {
 	hot   []*partition // first in, first out
 	isHot map[int64]bool
 	kept  map[int64]keptBack
-	ends  keptEnds // of kept
 
 	waiting list.List // of *popWaiter, first come first served
 	users   int       // pops inside
@@ -176,7 +179,7 @@ func (h *hotlist) drop(s *popSet) {
 func (h *hotlist) take(s *popSet, n int) []*partition {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ripen(s, time.Now())
+	h.ripen(time.Now())
 	var taken []*partition
 	for len(taken) < n && len(s.hot) > 0 {
 		p := s.hot[0]
@@ -238,7 +241,7 @@ func (h *hotlist) keep(s *popSet, p *partition, d time.Duration) {
 	if h.sets[s.key] != s {
 		return // forgotten meanwhile
 	}
-	s.keepUntil(p, time.Now().Add(d))
+	h.keepUntil(s, p, time.Now().Add(d))
 	k := heldKey{s.key.group, p.id}
 	if h.held[k] == nil {
 		h.held[k] = map[*popSet]struct{}{}
@@ -248,7 +251,10 @@ func (h *hotlist) keep(s *popSet, p *partition, d time.Duration) {
 
 // release forgets that a partition is kept back. Called with mu held.
 func (h *hotlist) release(s *popSet, id int64) {
-	delete(s.kept, id)
+	if _, back := s.kept[id]; back {
+		delete(s.kept, id)
+		h.keeping--
+	}
 	k := heldKey{s.key.group, id}
 	delete(h.held[k], s)
 	if len(h.held[k]) == 0 {
@@ -256,33 +262,44 @@ func (h *hotlist) release(s *popSet, id int64) {
 	}
 }
 
+// tick makes hot what is due.
+func (h *hotlist) tick(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ripen(now)
+}
+
 // ripen makes hot what is kept back no longer, and says how many ends it looked at,
 // which are those that have come. Called with mu held.
-func (h *hotlist) ripen(s *popSet, now time.Time) (looked int) {
-	for len(s.ends) > 0 && !s.ends[0].at.After(now) {
-		end := heap.Pop(&s.ends).(keptEnd)
+func (h *hotlist) ripen(now time.Time) (looked int) {
+	for len(h.ends) > 0 && !h.ends[0].at.After(now) {
+		end := heap.Pop(&h.ends).(keptEnd)
 		looked++
-		if k, ok := s.kept[end.id]; ok && k.at.Equal(end.at) { // else it was given back, or kept anew
-			h.heat(s, k.p)
+		if k, ok := end.set.kept[end.id]; ok && k.at.Equal(end.at) { // else it was given back, or kept anew
+			h.heat(end.set, k.p)
 		}
 	}
 	return looked
 }
 
-// keepUntil notes that a partition is kept back, and when that ends.
-func (s *popSet) keepUntil(p *partition, at time.Time) {
+// keepUntil notes that a partition is kept back, and when that ends. Called with mu held.
+func (h *hotlist) keepUntil(s *popSet, p *partition, at time.Time) {
+	if _, back := s.kept[p.id]; !back {
+		h.keeping++
+	}
 	s.kept[p.id] = keptBack{p: p, at: at}
-	heap.Push(&s.ends, keptEnd{at, p.id})
-	if len(s.ends) > 2*len(s.kept)+keptEndsMin {
-		s.ends = s.ends[:0]
-		for id, k := range s.kept {
-			s.ends = append(s.ends, keptEnd{k.at, id})
-		}
-		heap.Init(&s.ends)
+	heap.Push(&h.ends, keptEnd{at, s, p.id})
+	if len(h.ends) > 2*h.keeping+keptEndsMin {
+		h.ends = slices.DeleteFunc(h.ends, func(end keptEnd) bool {
+			k, back := end.set.kept[end.id]
+			return !back || !k.at.Equal(end.at)
+		})
+		heap.Init(&h.ends)
 	}
 }
 
-// keptEnds is a heap of when partitions are kept back no longer, the soonest first. Those
+// keptEnds is a heap of when partitions are kept back no longer, the soonest first, over
+// all sets: most of them have none for long, and need not be asked each tick. Those
 // that were given back before leave it when their time comes, or most of it is such.
 type keptEnds []keptEnd
 
@@ -290,8 +307,9 @@ type keptEnds []keptEnd
 const keptEndsMin = 100
 
 type keptEnd struct {
-	at time.Time
-	id int64 // of the partition
+	at  time.Time
+	set *popSet
+	id  int64 // of the partition
 }
 
 // Len, Less, Swap, Push and Pop implement heap.Interface.
@@ -382,7 +400,7 @@ func (h *hotlist) ended(group string, id int64, more bool, delay time.Duration) 
 		case !more && !k.news:
 			h.release(s, id)
 		case delay > 0:
-			s.keepUntil(k.p, time.Now().Add(delay))
+			h.keepUntil(s, k.p, time.Now().Add(delay))
 		default:
 			h.heat(s, k.p)
 		}

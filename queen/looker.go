@@ -34,7 +34,8 @@ func (e *Engine) lookEvery() time.Duration {
 // there are none.
 func (e *Engine) lookAfter(ctx context.Context) {
 	failed := e.failed("look for messages to pop")
-	var next time.Time // looks have a share of the time
+	var sought time.Time // when it was last asked which sets want a look
+	var next time.Time   // looks have a share of the time
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,7 +46,12 @@ func (e *Engine) lookAfter(ctx context.Context) {
 			if sleep(ctx, popTick); ctx.Err() != nil {
 				return
 			}
-			due := e.hotlist.tick(time.Now(), e.lookEvery(), e.catalog.seen.Load())
+			now := time.Now()
+			if e.hotlist.tick(now); now.Sub(sought) < lookTick {
+				continue
+			}
+			sought = now
+			due := e.hotlist.due(now, e.lookEvery(), e.catalog.seen.Load())
 			if len(due) > 0 && !e.brokers.alone() {
 				e.watchSets(due)
 			}
@@ -61,9 +67,9 @@ func (e *Engine) lookAfter(ctx context.Context) {
 	}
 }
 
-// tick makes hot what is due, forgets sets that nobody used for long, and lists
-// those with parked pops that want a look.
-func (h *hotlist) tick(now time.Time, every time.Duration, changes int64) (due []*popSet) {
+// due forgets sets that nobody used for long, and lists those with parked pops that
+// want a look.
+func (h *hotlist) due(now time.Time, every time.Duration, changes int64) (due []*popSet) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.sets {
@@ -73,7 +79,6 @@ func (h *hotlist) tick(now time.Time, every time.Duration, changes int64) (due [
 				h.drop(s)
 			}
 		case s.waiting.Len() > 0:
-			h.ripen(s, now)
 			soon := s.changes != changes || s.partial && len(s.hot) == 0
 			if pause := now.Sub(s.lookedAt); pause >= s.lookEvery(every) || soon && pause >= s.lookEvery(0) {
 				due = append(due, s)

@@ -145,7 +145,7 @@ func TestOnlyWhatIsDueRipens(t *testing.T) {
 	ripe := func(after time.Duration, looks int, want ...int64) {
 		t.Helper()
 		h.mu.Lock()
-		looked := h.ripen(s, begun.Add(after))
+		looked := h.ripen(begun.Add(after))
 		h.mu.Unlock()
 		var got []int64
 		for _, p := range h.take(s, 10) {
@@ -163,8 +163,14 @@ func TestOnlyWhatIsDueRipens(t *testing.T) {
 		h.leased(s, parts[0], time.Hour)
 		h.ended("g", 0, false, 0)
 	}
-	if n, kept := len(s.ends), len(s.kept); n > 2*kept+keptEndsMin {
-		t.Errorf("%d ends are remembered of %d partitions", n, kept)
+	if n, kept := len(h.ends), len(s.kept); n > 2*kept+keptEndsMin || h.keeping != kept {
+		t.Errorf("%d ends are remembered of %d partitions, %d as counted", n, kept, h.keeping)
+	}
+	h.mu.Lock()
+	h.drop(s)
+	h.mu.Unlock()
+	if h.keeping != 0 {
+		t.Errorf("%d partitions are kept back of no set", h.keeping)
 	}
 }
 
@@ -183,7 +189,7 @@ func TestLooksForParkedPopsHaveAShare(t *testing.T) {
 	f := func(took, since time.Duration, changes int64, want int) {
 		t.Helper()
 		s.lookedAt, s.lookTook = now.Add(-since), took
-		if n := len(h.tick(now, popLookAlone, changes)); n != want {
+		if n := len(h.due(now, popLookAlone, changes)); n != want {
 			t.Errorf("%v after a look of %v, catalog version %d: %d sets are due, want %d", since, took, changes, n, want)
 		}
 	}

@@ -3,6 +3,7 @@ package queen
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -60,6 +61,9 @@ func (e *Engine) choosePartition(ctx context.Context, m *Message, after ...Messa
 	name := m.Partition
 	if name == "" {
 		q, err := e.catalog.queue(ctx, QueueRef{Name: m.Queue})
+		if err != nil && !errors.Is(err, ErrUnknownQueue) {
+			return nil, err
+		}
 		if err == nil && q.describe().Fixed {
 			n := q.size()
 			var i int

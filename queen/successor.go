@@ -9,7 +9,7 @@ import (
 // redirect hands an entry whose queue was deleted to the queue that has its
 // name now, once.
 func (e *Engine) redirect(en *entry) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), e.cfg.WriteTimeout)
+	ctx, cancel := context.WithTimeout(e.ctx, e.cfg.WriteTimeout)
 	defer cancel()
 	if en.batch != nil {
 		p, err := e.catalog.partition(ctx, PartitionRef{Queue: QueueRef{Name: en.ref.Name}, Number: en.number})
