@@ -98,8 +98,13 @@ func (g *consumerGroup) heartbeat(now time.Time, r *consumerHeartbeat, image *to
 	if added {
 		size = 0
 	}
+	regex := 0
+	if next.regex != "" && g.regexes[next.regex] == nil {
+		steps, _ := checkSubscription(next.regex) // it was right when it came
+		regex = steps * regexStepBytes
+	}
 	switch {
-	case g.bytes+next.size()-size > g.limits.bytesMax:
+	case g.bytes+next.size()-size+regex > g.limits.bytesMax:
 		return refuse(codeGroupMaxSizeReached, "the group's subscriptions are above its bound of %d bytes", g.limits.bytesMax)
 	case next.regex != "" && g.regexes[next.regex] == nil && g.regexesWithout(m) >= g.limits.regexesMax:
 		return refuse(codeInvalidRequest, "the group subscribes to %d regular expressions already, no more are allowed", g.limits.regexesMax)
@@ -173,6 +178,10 @@ func (g *consumerGroup) speaker(r *consumerHeartbeat) (*consumerMember, consumer
 // renew makes m what next says, files it, and counts what it subscribes to. A
 // static member that comes back takes its place under a new id.
 func (g *consumerGroup) renew(m *consumerMember, next consumerMember, r *consumerHeartbeat) {
+	if s := g.regexes[next.regex]; s != nil { // not to be made anew with each heartbeat
+		s.members++
+		defer func() { s.members-- }()
+	}
 	if g.members[m.id] == m {
 		g.unfile(m)
 	} else {

@@ -48,7 +48,7 @@ func assignRange(members []assignee, topics map[uuid.UUID]int32) []partitionSet 
 	for topic, at := range subscribers(members) {
 		held := make([]partitionSet, len(at))
 		for i, m := range at {
-			held[i] = members[m].holds.only(func(p topicPartition) bool { return p.topic == topic && p.number < topics[topic] })
+			held[i] = members[m].holds.of(topic, topics[topic])
 		}
 		for i, s := range shareOut(held, partitionsOf(topic, topics[topic]), false) {
 			out[at[i]] = append(out[at[i]], s...)

@@ -2,8 +2,10 @@ package kafkawire
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
@@ -15,7 +17,7 @@ type plan struct {
 	topics  map[uuid.UUID]int32
 }
 
-func topicNumber(n int) uuid.UUID { return uuid.UUID{14: 7, 15: byte(n)} }
+func topicNumber(n int) uuid.UUID { return uuid.UUID{13: 7, 14: byte(n >> 8), 15: byte(n)} }
 
 // drawPlan makes members with subscriptions, all of them the same or not, and
 // with things they hold, wherever that came from.
@@ -177,6 +179,25 @@ func TestRangeSharesEachTopicOut(t *testing.T) {
 		}
 		p.same(t, assignRange, out)
 	})
+}
+
+// Who has 100,000 partitions of 10,000 topics has them looked through once, not once
+// for each topic: everybody in the group waits.
+func TestRangeOfManyTopicsIsQuick(t *testing.T) {
+	t.Parallel()
+	topics := map[uuid.UUID]int32{}
+	for i := range 10_000 {
+		topics[topicNumber(i)] = 10
+	}
+	members := []assignee{{id: "a", topics: slices.SortedFunc(maps.Keys(topics), compareIDs)}}
+	members[0].holds = assignRange(members, topics)[0]
+	began := time.Now()
+	if again := assignRange(members, topics)[0]; len(again) != 100_000 {
+		t.Errorf("it has %d partitions, want 100000", len(again))
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
 }
 
 // Topics of one width are cut at the same places, so that members can join them.

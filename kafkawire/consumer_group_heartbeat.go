@@ -104,7 +104,7 @@ func checkHeartbeat(req *kmsg.ConsumerGroupHeartbeatRequest) consumerAnswer {
 		return refuse(codeInvalidRegularExpression, "the regular expression has more than %d bytes", regexLengthMax)
 	}
 	if req.SubscribedTopicRegex != nil {
-		if _, err := compileSubscription(*req.SubscribedTopicRegex); err != nil {
+		if _, err := checkSubscription(*req.SubscribedTopicRegex); err != nil {
 			return refuse(codeInvalidRegularExpression, "%v", err)
 		}
 	}

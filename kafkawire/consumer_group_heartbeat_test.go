@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"testing"
@@ -153,6 +155,9 @@ func TestConsumerHeartbeatsThatAreRefused(t *testing.T) {
 	f("a long regular expression", codeInvalidRegularExpression, func(r *kmsg.ConsumerGroupHeartbeatRequest) {
 		r.SubscribedTopicRegex = kmsg.StringPtr(strings.Repeat("x", regexLengthMax+1))
 	})
+	f("a short regular expression that repeats much", codeInvalidRegularExpression, func(r *kmsg.ConsumerGroupHeartbeatRequest) {
+		r.SubscribedTopicRegex = kmsg.StringPtr("(" + strings.Repeat("x?", 100) + "){1000}")
+	})
 	d.holds(0)
 	d.fake.setFail(queen.ErrUnavailable)
 	f("no database", codeCoordinatorNotAvailable, func(*kmsg.ConsumerGroupHeartbeatRequest) {})
@@ -160,6 +165,77 @@ func TestConsumerHeartbeatsThatAreRefused(t *testing.T) {
 	d.fake.setCoordinator(2)
 	a := c.beats(consumes("g", "m", "t"))
 	c.want("another coordinator", a.ErrorCode, codeNotCoordinator)
+}
+
+// What is accepted is compiled to no more than it counts as, and what repeats nothing is accepted.
+func TestRegularExpressionsAreBounded(t *testing.T) {
+	t.Parallel()
+	f := func(regex string, allowed bool) {
+		t.Helper()
+		if steps, err := checkSubscription(regex); (err == nil) != allowed {
+			t.Errorf("%.20q of %d bytes: %d steps, %v", regex, len(regex), steps, err)
+			return
+		}
+		if !allowed {
+			return
+		}
+		parsed, err := syntax.Parse(regex, syntax.Perl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := stepsOf(parsed)
+		prog, err := syntax.Compile(parsed.Simplify())
+		if err != nil {
+			t.Fatal(err)
+		}
+		runes := 0
+		for _, i := range prog.Inst {
+			runes += len(i.Rune)
+		}
+		if n := len(prog.Inst); n > steps+8 || 4*runes > steps*regexStepBytes {
+			t.Errorf("%.20q is compiled to %d steps with %d runes, and counts as %d steps", regex, n, runes, steps)
+		}
+	}
+	for _, part := range []string{"x", ".", "^", "x?", ".*", "x+?", "()", "(x)", "|", "ab|", "(?i)x", "[a-c]", "[^a-c]", `\bx`, `\d`, "(?:x|yz)?"} {
+		f(strings.Repeat(part, regexLengthMax/len(part)), true)
+	}
+	f(`\pL+`, true)
+	f(`(((x|yz){10}){10}){5}`, true)
+	f(`(((x|yz){10}){10}){10}`+strings.Repeat("((x|yz)){300}", 4), false)
+	f(strings.Repeat(`\pL`, 1000), false)
+	for _, part := range []string{"x", ".?", "(xy)", "[abz]"} {
+		for _, times := range []string{"{1000}", "{1000,}", "{0,1000}"} {
+			f("("+part+")"+times, true)
+			f("("+strings.Repeat(part, 20)+")"+times, false)
+		}
+	}
+}
+
+// A member's expression is compared with each name once, not with each heartbeat.
+func TestHeartbeatsKeepWhatAnExpressionMatches(t *testing.T) {
+	t.Parallel()
+	topics := func(names ...string) *topicImage {
+		img := &topicImage{byName: map[string]imageTopic{}, names: map[uuid.UUID]string{}}
+		for _, name := range names {
+			id := uuid.NewSHA1(uuid.Nil, []byte(name))
+			img.byName[name], img.names[id] = imageTopic{id, 1}, name
+		}
+		return img
+	}
+	g := newConsumerGroup(modelLimits)
+	regex := "t.*"
+	r := &consumerHeartbeat{memberID: "m", rebalance: time.Minute, regex: &regex, knowsOwned: true}
+	now := time.Unix(1000, 0)
+	a := g.heartbeat(now, r, topics("t1"))
+	was := g.regexes[regex]
+	if a.code != codeNone || len(a.assignment) != 1 {
+		t.Fatalf("%+v", a)
+	}
+	was.re = regexp.MustCompile("t2") // what a new name is compared with
+	a = g.heartbeat(now, &consumerHeartbeat{memberID: "m", epoch: a.epoch, rebalance: -1}, topics("t1", "t2", "t3"))
+	if g.regexes[regex] != was || len(a.assignment) != 2 {
+		t.Errorf("made anew: %v; assigned %v, want t1, as before, and t2", g.regexes[regex] != was, a.assignment)
+	}
 }
 
 // Members keep what they have while the database is away, and learn of new

@@ -92,7 +92,7 @@ type consumerHeartbeat struct {
 	rack       *string
 	rebalance  time.Duration // negative where it is not said
 	names      []string      // nil, or ordered
-	regex      *string       // valid, see compileSubscription
+	regex      *string       // valid, see checkSubscription
 	assignor   *string       // one that there is
 	owned      partitionSet  // see knowsOwned
 	knowsOwned bool

@@ -1,8 +1,10 @@
 package kafkawire
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 
 	"github.com/google/uuid"
@@ -12,15 +14,61 @@ import (
 type regexSubscription struct {
 	re      *regexp.Regexp
 	members int
-	topics  []uuid.UUID // it matches in the group's image
+	bytes   int         // it counts against the group's bound
+	topics  []uuid.UUID // it matches in the group's image, ordered
 }
 
-// compileSubscription makes sense of a subscription; it must match whole names.
-func compileSubscription(regex string) (*regexp.Regexp, error) {
-	if _, err := regexp.Compile(regex); err != nil {
-		return nil, err // of what was sent, not of what is made of it
+// regexStepsMax bounds what an expression is compiled to: a short one that repeats much
+// would take hundreds of megabytes, and a second for each name it is compared with. One
+// that repeats nothing has two for each of its bytes at most.
+const regexStepsMax = 2*regexLengthMax + 16
+
+// regexStepBytes is about what a step takes.
+const regexStepBytes = 64
+
+// checkSubscription says what is wrong with an expression, or how many steps it has.
+func checkSubscription(regex string) (steps int, err error) {
+	parsed, err := syntax.Parse(regex, syntax.Perl)
+	if err != nil {
+		return 0, err
 	}
-	return regexp.Compile("^(?:" + regex + ")$")
+	if steps = stepsOf(parsed); steps > regexStepsMax {
+		return 0, fmt.Errorf("the regular expression is too large: it repeats until it has %d steps, %d are allowed", steps, regexStepsMax)
+	}
+	return steps, nil
+}
+
+// stepsOf is about how many instructions an expression is compiled to, large classes
+// of characters counted as several.
+func stepsOf(re *syntax.Regexp) int {
+	within := 0
+	for _, sub := range re.Sub {
+		within += stepsOf(sub)
+	}
+	switch re.Op {
+	case syntax.OpLiteral:
+		return len(re.Rune)
+	case syntax.OpCharClass:
+		return 1 + len(re.Rune)/16
+	case syntax.OpAlternate:
+		return within + len(re.Sub)
+	case syntax.OpRepeat: // at most 1,000 of each, and of what is repeated in it together
+		return max(re.Min, re.Max, 1) * (within + 1)
+	case syntax.OpCapture, syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpConcat:
+		return within + 2
+	default:
+		return 1
+	}
+}
+
+// compileSubscription makes sense of a subscription, which must match whole names.
+func compileSubscription(regex string) (*regexSubscription, error) {
+	steps, err := checkSubscription(regex)
+	if err != nil {
+		return nil, err
+	}
+	re, err := regexp.Compile("^(?:" + regex + ")$")
+	return &regexSubscription{re: re, bytes: steps * regexStepBytes}, err
 }
 
 // regexesWithout counts the expressions that others than m subscribe to.
@@ -47,13 +95,13 @@ func (g *consumerGroup) file(m *consumerMember) {
 	}
 	s := g.regexes[m.regex]
 	if s == nil {
-		re, err := compileSubscription(m.regex)
-		if err != nil {
+		var err error
+		if s, err = compileSubscription(m.regex); err != nil {
 			panic("BUG: a regular expression that was not checked: " + err.Error())
 		}
-		s = &regexSubscription{re: re}
-		s.resolve(g.image)
+		s.resolve(nil, g.image)
 		g.regexes[m.regex] = s
+		g.bytes += s.bytes
 	}
 	s.members++
 }
@@ -73,18 +121,26 @@ func (g *consumerGroup) unfile(m *consumerMember) {
 	if s := g.regexes[m.regex]; s != nil {
 		if s.members--; s.members == 0 {
 			delete(g.regexes, m.regex)
+			g.bytes -= s.bytes
 		}
 	}
 }
 
-// resolve finds the topics it matches.
-func (s *regexSubscription) resolve(image *topicImage) {
+// resolve finds the topics it matches, knowing those it matched in the image before.
+func (s *regexSubscription) resolve(before, image *topicImage) {
+	had := s.topics
 	s.topics = nil
 	if image == nil {
 		return
 	}
 	for name, t := range image.byName {
-		if s.re.MatchString(name) {
+		matches := false
+		if before != nil && before.byName[name].id == t.id {
+			_, matches = slices.BinarySearchFunc(had, t.id, compareIDs)
+		} else {
+			matches = s.re.MatchString(name)
+		}
+		if matches {
 			s.topics = append(s.topics, t.id)
 		}
 	}
@@ -99,10 +155,10 @@ func (g *consumerGroup) meet(image *topicImage, subscribed bool) bool {
 		return false
 	}
 	if image != g.image {
-		g.image = image
 		for _, s := range g.regexes {
-			s.resolve(image)
+			s.resolve(g.image, image)
 		}
+		g.image = image
 	}
 	topics := g.subscribed()
 	if maps.Equal(topics, g.topics) {

@@ -241,6 +241,12 @@ func (g *consumerGroup) inconsistency() string {
 		if g.regexes[regex] == nil || g.regexes[regex].members != n {
 			return fmt.Sprintf("%d members subscribe to %q, counted otherwise", n, regex)
 		}
+		s := g.regexes[regex]
+		size += s.bytes
+		all := regexSubscription{re: s.re}
+		if all.resolve(nil, g.image); !slices.Equal(s.topics, all.topics) {
+			return fmt.Sprintf("%q is known to match %v, and matches %v", regex, s.topics, all.topics)
+		}
 	}
 	switch {
 	case size != g.bytes:

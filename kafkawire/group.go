@@ -121,6 +121,8 @@ func (g *group) sync(now time.Time, t ticket, r syncRequest) []groupAnswer {
 		code = codeInconsistentProtocol
 	case g.state == groupPreparing:
 		code = codeRebalanceInProgress
+	case g.state == groupCompleting && r.memberID == g.leader && g.bytes+g.grows(r.assignments) > g.limits.bytesMax:
+		code = codeGroupMaxSizeReached // the leader may come again with less
 	}
 	if code != 0 {
 		g.answer(t, groupAnswer{code: code, assignment: []byte{}})
@@ -139,6 +141,15 @@ func (g *group) sync(now time.Time, t ticket, r syncRequest) []groupAnswer {
 		g.assign(now, r.assignments)
 	}
 	return g.take()
+}
+
+// grows is by how much the group gets larger with these assignments.
+func (g *group) grows(assignments map[string][]byte) int {
+	n := 0
+	for id, m := range g.members {
+		n += len(assignments[id]) - len(m.assignment)
+	}
+	return n
 }
 
 // assign gives everybody what the leader decided and makes the group stable.

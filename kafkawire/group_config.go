@@ -18,9 +18,10 @@ type GroupConfig struct {
 	// yet (KIP-394); one more is answered COORDINATOR_NOT_AVAILABLE; default 5,000.
 	PendingMax int
 	// GroupBytesMax bounds the metadata, assignments and unused ids of one group; a
-	// join above it is answered GROUP_MAX_SIZE_REACHED; default 8 MiB.
+	// join or a leader's assignments above it are answered GROUP_MAX_SIZE_REACHED;
+	// default 8 MiB.
 	GroupBytesMax int
-	// BytesMax bounds them over all groups; a join above it is answered
+	// BytesMax bounds them over all groups; a join or assignments above it are answered
 	// COORDINATOR_NOT_AVAILABLE; default 128 MiB.
 	BytesMax int
 	// InitialDelay is how long the first members of a group wait for others

@@ -1,6 +1,9 @@
 package kafkawire
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // joinRequest is JoinGroup in the group's words.
 type joinRequest struct {
@@ -25,6 +28,15 @@ type syncRequest struct {
 	protocolType *string
 	protocol     *string
 	assignments  map[string][]byte // by member id; from the leader only
+}
+
+// size is about what the request brings to keep.
+func (r syncRequest) size() int {
+	n := 0
+	for _, a := range r.assignments {
+		n += len(a)
+	}
+	return n
 }
 
 // join adds or renews a member and returns the answers that are now due.
@@ -139,31 +151,33 @@ func (g *group) supports(protocolType string, protocols []groupProtocol) bool {
 	if protocolType != g.protocolType {
 		return false
 	}
-	for _, p := range protocols {
-		if g.common(p.name) {
-			return true
-		}
-	}
-	return false
+	common := g.common()
+	return slices.ContainsFunc(protocols, func(p groupProtocol) bool { return common[p.name] })
 }
 
-// common reports whether every member knows the protocol.
-func (g *group) common(name string) bool {
+// common are the protocols that every member knows. Members may know very many: each
+// is looked at once, however long the lists of the others are.
+func (g *group) common() map[string]bool {
+	var common map[string]bool
 	for _, m := range g.members {
-		if !m.knows(name) {
-			return false
+		known := make(map[string]bool, len(m.protocols))
+		for _, p := range m.protocols {
+			if common == nil || common[p.name] {
+				known[p.name] = true
+			}
 		}
+		common = known
 	}
-	return true
+	return common
 }
 
 // vote chooses the protocol: each member votes for its favourite among the
 // common ones, a draw goes to the one the leader prefers.
 func (g *group) vote() string {
-	votes := map[string]int{}
+	votes, common := map[string]int{}, g.common()
 	for _, m := range g.members {
 		for _, p := range m.protocols {
-			if g.common(p.name) {
+			if common[p.name] {
 				votes[p.name]++
 				break
 			}

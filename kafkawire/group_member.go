@@ -43,10 +43,6 @@ func (m *member) renew(r joinRequest) {
 	m.session, m.rebalance, m.protocols = r.session, r.rebalance, r.protocols
 }
 
-func (m *member) knows(name string) bool {
-	return slices.ContainsFunc(m.protocols, func(p groupProtocol) bool { return p.name == name })
-}
-
 // offers reports whether the member's protocols are these, in this order.
 func (m *member) offers(protocols []groupProtocol) bool {
 	return slices.EqualFunc(m.protocols, protocols, func(a, b groupProtocol) bool {

@@ -13,6 +13,10 @@ import (
 // its own.
 const coordinatorPoll = time.Second
 
+// busyPause is how much later the clock comes back to a group that somebody is at:
+// a large one may take long, and the time of the others passes meanwhile.
+const busyPause = 10 * time.Millisecond
+
 // groups holds the groups this broker coordinates, and makes their time pass.
 // A group exists here while it has members or ids that are about to become
 // members, and for a while after the last one went; its positions are in the database. A broker that becomes a group's
@@ -83,7 +87,10 @@ func (s *groups) ring(now time.Time) time.Duration {
 	if now.Sub(s.sifted) >= coordinatorPoll {
 		s.sifted = now
 		for _, l := range s.all() {
-			s.keeps(l, now)
+			if l.mu.TryLock() {
+				s.keeps(l, now)
+				l.mu.Unlock()
+			}
 		}
 	}
 	for {
@@ -98,12 +105,12 @@ func (s *groups) ring(now time.Time) time.Duration {
 			return min(wait, coordinatorPoll)
 		}
 		s.mu.Unlock()
-		if !s.keeps(l, now) {
+		if !l.mu.TryLock() {
+			s.postpone(l, now.Add(busyPause))
 			continue
 		}
-		l.mu.Lock()
 		switch {
-		case l.gone:
+		case !s.keeps(l, now):
 		case l.doubted:
 			s.postpone(l, now.Add(coordinatorPoll))
 		default:
@@ -125,18 +132,16 @@ func (s *groups) all() []*liveGroup {
 	return all
 }
 
-// keeps says whether a group still is this broker's, and forgets it if not. While
-// that is in doubt its time stands still: members are refused meanwhile, and get
-// a whole session from when they are not.
+// keeps says whether a group, whose mu is held, still is this broker's, and forgets
+// it if not. While that is in doubt its time stands still: members are refused
+// meanwhile, and get a whole session from when they are not.
 func (s *groups) keeps(l *liveGroup, now time.Time) bool {
-	c := s.coordinator(l.name)
-	if !c.InDoubt && (!c.Mine || c.Epoch != l.epoch) {
-		s.drop(l)
+	if l.gone {
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.gone {
+	c := s.coordinator(l.name)
+	if !c.InDoubt && (!c.Mine || c.Epoch != l.epoch) {
+		s.end(l)
 		return false
 	}
 	if l.doubted && !c.InDoubt {
@@ -147,7 +152,7 @@ func (s *groups) keeps(l *liveGroup, now time.Time) bool {
 	return true
 }
 
-// postpone sets the alarm of l, whose mu is held, without asking the group.
+// postpone sets the alarm of l without asking the group.
 func (s *groups) postpone(l *liveGroup, to time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,9 +173,13 @@ func (s *groups) forget() {
 func (s *groups) drop(l *liveGroup) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.gone {
-		return
+	if !l.gone {
+		s.end(l)
 	}
+}
+
+// end is drop of a group whose mu is held.
+func (s *groups) end(l *liveGroup) {
 	l.gone = true
 	for t, ch := range l.waiting {
 		ch <- groupAnswer{to: t, code: codeNotCoordinator, assignment: []byte{}}
@@ -334,6 +343,12 @@ func (s *groups) join(ctx context.Context, name string, under queen.Fence, r joi
 
 // sync is SyncGroup.
 func (s *groups) sync(ctx context.Context, name string, under queen.Fence, r syncRequest) (groupAnswer, error) {
+	s.mu.Lock()
+	full := len(r.assignments) > 0 && s.bytes+r.size() > s.cfg.BytesMax
+	s.mu.Unlock()
+	if full {
+		return groupAnswer{code: codeCoordinatorNotAvailable, assignment: []byte{}}, nil
+	}
 	return s.wait(ctx, name, under, false, false, func(g *group, now time.Time, t ticket) []groupAnswer {
 		return g.sync(now, t, r)
 	})

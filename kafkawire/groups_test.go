@@ -224,6 +224,35 @@ func TestEachGroupKeepsItsTime(t *testing.T) {
 	})
 }
 
+// A group may be large, and what is done with it take long: the others' time passes.
+func TestABusyGroupStopsNoClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t)
+		c := d.dial()
+		c.leads("busy")
+		c.leads("g")
+		l := d.groups.find("busy", d.fake.Coordinator("busy").Fence, false)
+		<-time.After(time.Minute) // longer than a session
+		if n := len(l.group.members); n != 1 {
+			t.Errorf("the group that somebody is at has %d members, want the one it had", n)
+		}
+		l.mu.Unlock()
+		other := d.groups.find("g", d.fake.Coordinator("g").Fence, false)
+		if n := len(other.group.members); n != 0 {
+			t.Errorf("the other group has %d members, want none: its session is over", n)
+		}
+		other.mu.Unlock()
+		<-time.After(busyPause)
+		synctest.Wait()
+		l = d.groups.find("busy", d.fake.Coordinator("busy").Fence, false)
+		if n := len(l.group.members); n != 0 {
+			t.Errorf("when nobody is at it any more it has %d members, want none", n)
+		}
+		l.mu.Unlock()
+	})
+}
+
 // A group whose last member went is known for a while, empty and by its protocol
 // type, though it never had a position: it is listed, described and deleted.
 func TestAGroupIsKnownAfterItsLastMember(t *testing.T) {

@@ -2,6 +2,7 @@ package kafkawire
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -276,6 +277,48 @@ func TestSyncGroupRefusals(t *testing.T) {
 		f("another group", codeUnknownMemberID, func(s *kmsg.SyncGroupRequest) { s.Group = "other" })
 		f("no group", codeInvalidGroupID, func(s *kmsg.SyncGroupRequest) { s.Group = "" })
 	})
+}
+
+// Assignments are held by the group, so they count against what all groups hold.
+func TestAssignmentsShareTheBoundOnBytes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t, func(c *Config) { c.Groups.BytesMax = 20_000 })
+		c := d.dial()
+		sync := func(r *kmsg.JoinGroupResponse, group string, n int) int16 {
+			s := syncGroup(5, group, r.MemberID, 1, r.MemberID)
+			s.GroupAssignment[0].MemberAssignment = make([]byte, n)
+			return ask[*kmsg.SyncGroupResponse](c, s).ErrorCode
+		}
+		a, b := c.joins(9, "a"), c.joins(9, "b")
+		c.want("as much as there may be", sync(a, "a", 15_000), codeNone)
+		c.want("more", sync(b, "b", 15_000), codeCoordinatorNotAvailable)
+		c.want("less", sync(b, "b", 1000), codeNone)
+	})
+}
+
+// Comparing lists with each other, name by name, would take minutes for two of these, and
+// everybody in the group waited.
+func TestLongListsOfProtocolsAreComparedQuickly(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	long := func(prefix string, n int) *kmsg.JoinGroupRequest {
+		r := joinGroup(3, "g", "")
+		r.Protocols = nil
+		for i := range n {
+			p := kmsg.NewJoinGroupRequestProtocol()
+			p.Name = prefix + strconv.FormatInt(int64(i), 36)
+			r.Protocols = append(r.Protocols, p)
+		}
+		return r
+	}
+	began := time.Now()
+	a, b := d.dial(), d.dial()
+	a.want("who is first", ask[*kmsg.JoinGroupResponse](a, long("a", 90_000)).ErrorCode, codeNone)
+	b.want("who has nothing in common", ask[*kmsg.JoinGroupResponse](b, long("b", 90_000)).ErrorCode, codeInconsistentProtocol)
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("two joins took %v", took)
+	}
 }
 
 // A rebalance needs frames that come after those that wait for it to end.

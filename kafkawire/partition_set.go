@@ -72,6 +72,13 @@ func (s partitionSet) only(f func(topicPartition) bool) partitionSet {
 	return out
 }
 
+// of is the part of s that is of a topic with n partitions.
+func (s partitionSet) of(topic uuid.UUID, n int32) partitionSet {
+	from, _ := slices.BinarySearchFunc(s, topicPartition{topic, 0}, topicPartition.compare)
+	to, _ := slices.BinarySearchFunc(s, topicPartition{topic, n}, topicPartition.compare)
+	return s[from:to]
+}
+
 // meets says whether the sets have a partition in common.
 func (s partitionSet) meets(o partitionSet) bool {
 	return slices.ContainsFunc(s, o.has)
