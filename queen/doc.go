@@ -37,7 +37,7 @@
 //	lease       a batch given to one consumer of a group for a time; one lease may cover several partitions
 //	dead letter a message a group gave up on: told so, or failed beyond the queue's limit
 //	mark        a partition's log start and next offset as last seen committed
-//	incarnation one timeline of one database system; another begins with a failover or restore
+//	incarnation one run of one database server over tables nobody put back; a restart, failover or restore begins another
 //	epoch       the incarnation's number, written into segments as leader epoch
 //
 // # Files

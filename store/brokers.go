@@ -76,10 +76,21 @@ func (db *DB) Register(ctx context.Context, b BrokerRow, wanted int32, previous 
 }
 
 // Heartbeat says that the broker is alive. ok is false when the id is another's
-// by now, because this broker was silent for too long.
+// by now, because this broker was silent for too long. A database that does not
+// know of the heartbeat before is another one: it becomes another incarnation.
 func (db *DB) Heartbeat(ctx context.Context, id int32, instance uuid.UUID) (ok bool, err error) {
-	rows, err := writeRows(ctx, db, db.admin, "heartbeat", pgx.RowTo[int32], brokerHeartbeatSQL, id, instance)
-	return len(rows) == 1, err
+	before := db.lastPulse() // from before it is sent: two may be under way
+	rows, epoch, err := collect(ctx, db, db.admin, "heartbeat", db.writeError, pgx.RowTo[int64], brokerHeartbeatSQL, []any{id, instance})
+	if err != nil {
+		return false, err
+	}
+	known := before != nil && before.epoch == epoch && before.broker == id && before.instance == instance
+	if known && (len(rows) == 0 || rows[0] <= before.beats) {
+		db.missed(before)
+	} else if len(rows) > 0 {
+		db.felt(pulse{epoch, id, instance, rows[0]})
+	}
+	return len(rows) == 1, nil
 }
 
 // LiveBrokers returns the brokers that are alive, ordered by id.
@@ -118,6 +129,9 @@ func (db *DB) Registrations(ctx context.Context, instance uuid.UUID) (r Registra
 
 // Unregister gives the id back when the broker ends.
 func (db *DB) Unregister(ctx context.Context, id int32, instance uuid.UUID) error {
+	db.mu.Lock()
+	db.pulse = nil // nothing to be missed
+	db.mu.Unlock()
 	_, err := writeRows(ctx, db, db.admin, "unregister broker", pgx.RowTo[int32], brokerDeleteSQL, id, instance)
 	return err
 }

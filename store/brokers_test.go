@@ -55,6 +55,54 @@ func TestRegisterAgainIsNoConflict(t *testing.T) {
 	}
 }
 
+// A database that does not know of a heartbeat it confirmed is not the one it was, even
+// under connections that were never cut: tables were emptied and loaded again, say.
+func TestHeartbeatThatIsForgottenEndsTheIncarnation(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	pool := storetest.Pool(t, db)
+	b := broker()
+	id, err := db.Register(t.Context(), b, store.AnyBrokerID, uuid.UUID{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoch := db.Incarnation().Epoch
+	beat := func(registered, another bool) {
+		t.Helper()
+		ok, err := db.Heartbeat(t.Context(), id, b.Instance)
+		if err != nil || ok != registered {
+			t.Fatalf("heartbeat: %v, %v", ok, err)
+		}
+		if _, err := db.CatalogVersion(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if now := db.Incarnation().Epoch; now > epoch != another {
+			t.Errorf("the epoch is %d, was %d, another one: %v", now, epoch, another)
+		}
+		epoch = db.Incarnation().Epoch
+	}
+	exec(t, pool, `CREATE TABLE backup AS TABLE brokers`)
+	beat(true, false)
+	beat(true, false)
+	exec(t, pool, `DELETE FROM brokers`)
+	exec(t, pool, `INSERT INTO brokers TABLE backup`)
+	beat(true, true)
+	beat(true, false)
+	beat(true, false)
+	exec(t, pool, `DELETE FROM brokers`)
+	beat(false, true)
+	beat(false, false)
+	// Who leaves misses nothing.
+	if _, err := db.Register(t.Context(), b, id, uuid.UUID{}); err != nil {
+		t.Fatal(err)
+	}
+	beat(true, false)
+	if err := db.Unregister(t.Context(), id, b.Instance); err != nil {
+		t.Fatal(err)
+	}
+	beat(false, false)
+}
+
 func TestRegisterRefusesLiveIDButNotToItsSuccessor(t *testing.T) {
 	t.Parallel()
 	db := storetest.New(t)

@@ -127,7 +127,9 @@ type DB struct {
 
 	mu          sync.Mutex
 	incarnation Incarnation  // the newest one met; guarded by mu
-	epoch       atomic.Int32 // its epoch, for prepareConn
+	pulse       *pulse       // confirmed in that one, or nil; guarded by mu
+	floor       int32        // the lowest epoch that can be taken; guarded by mu
+	epoch       atomic.Int32 // the same, for prepareConn
 }
 
 // Open connects to a migrated schema. It fails where the database cannot be

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 //go:embed query/incarnation_observe.sql
@@ -19,8 +20,9 @@ var incarnationObserveSQL string
 var serverCheckSQL string
 
 // Incarnation tells one life of the database from another: after a failover to
-// a standby or a restore from a backup the timeline or the system identifier is
-// another one, and what a broker remembers may never have happened.
+// a standby or a restore from a backup what a broker remembers may never have
+// happened. The epoch tells them apart. System identifier and timeline are for people:
+// a dump restored in place, or files put back, have those of the life that is lost.
 type Incarnation struct {
 	ClusterID uuid.UUID // of the schema; the same in all incarnations
 	SystemID  int64     // of the server's data directory
@@ -35,11 +37,57 @@ func (db *DB) Incarnation() Incarnation {
 	return db.incarnation
 }
 
+// pulse is a heartbeat of this process that the database has confirmed: one that
+// does not know of it is not the database it was. See DESIGN.md, D7.
+type pulse struct {
+	epoch    int32 // of the connection that confirmed it
+	broker   int32
+	instance uuid.UUID
+	beats    int64
+}
+
+// lastPulse is the last heartbeat confirmed in the newest incarnation, or nil.
+func (db *DB) lastPulse() *pulse {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.pulse
+}
+
+// felt takes over a heartbeat that was confirmed, unless on a connection that is over.
+func (db *DB) felt(p pulse) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if p.epoch == db.incarnation.Epoch {
+		db.pulse = &p
+	}
+}
+
+// missed is said of the last pulse when the database does not know of it: its
+// epoch is over, and all connections are opened anew.
+func (db *DB) missed(p *pulse) {
+	db.mu.Lock()
+	if p.epoch < db.floor {
+		db.mu.Unlock()
+		return // by another heartbeat
+	}
+	db.floor = p.epoch + 1
+	db.epoch.Store(db.floor)
+	db.mu.Unlock()
+	db.cfg.Log.Warn("the database does not know of this broker's last heartbeat: it was restored, or another broker has taken the id; connecting anew",
+		"broker", p.broker, "heartbeats", p.beats)
+	for _, pool := range []*pgxpool.Pool{db.write, db.read, db.admin} {
+		pool.Reset()
+	}
+}
+
 // observe tells the database which incarnation it is and learns its epoch. The
-// epoch met before goes along as a floor: a restored database remembers a lower one.
+// lowest epoch that can be taken goes along: a restored database remembers a lower one.
 func (db *DB) observe(ctx context.Context, conn *pgx.Conn) (Incarnation, error) {
 	var inc Incarnation
-	err := conn.QueryRow(ctx, incarnationObserveSQL, db.Incarnation().Epoch).
+	db.mu.Lock()
+	floor := db.floor
+	db.mu.Unlock()
+	err := conn.QueryRow(ctx, incarnationObserveSQL, floor).
 		Scan(&inc.ClusterID, &inc.SystemID, &inc.Timeline, &inc.Epoch)
 	if err != nil {
 		var pe *pgconn.PgError
@@ -52,8 +100,9 @@ func (db *DB) observe(ctx context.Context, conn *pgx.Conn) (Incarnation, error) 
 	// A connection to a server that was replaced meanwhile may come in late.
 	changed := inc != db.incarnation && inc.Epoch >= db.incarnation.Epoch
 	if changed {
-		db.incarnation = inc
-		db.epoch.Store(inc.Epoch)
+		db.incarnation, db.pulse = inc, nil
+		db.floor = max(db.floor, inc.Epoch)
+		db.epoch.Store(db.floor)
 	}
 	db.mu.Unlock()
 	if changed {

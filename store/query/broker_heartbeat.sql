@@ -1,2 +1,3 @@
--- Broker $1, process $2, is alive. No row: the id is another's by now.
-UPDATE brokers SET heartbeat_at = clock_timestamp() WHERE id = $1 AND instance = $2 RETURNING id
+-- Broker $1, process $2, is alive. Answers how many heartbeats that makes, which a
+-- database that lost commits knows less of. No row: the id is another's by now.
+UPDATE brokers SET heartbeat_at = clock_timestamp(), beats = beats + 1 WHERE id = $1 AND instance = $2 RETURNING beats

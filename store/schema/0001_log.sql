@@ -9,6 +9,8 @@ CREATE TABLE cluster (
     -- is raised when the incarnation changes (failover, restore), never lowered.
     system_identifier  bigint  NOT NULL DEFAULT 0,
     timeline           bigint  NOT NULL DEFAULT 0,
+    home               oid     NOT NULL DEFAULT 0,            -- this very table, which a restored dump is not
+    started_at         timestamptz NOT NULL DEFAULT '-infinity', -- when its server was
     epoch              integer NOT NULL DEFAULT 0,
     -- Raised by every change of queues or partitions; polled by brokers.
     catalog_version    bigint  NOT NULL DEFAULT 1,
@@ -346,7 +348,8 @@ CREATE TABLE brokers (
     version      text    NOT NULL,
     functions    text[]  NOT NULL,   -- the numbered functions it calls; migrate drops what nobody calls
     started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    heartbeat_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    heartbeat_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    beats        bigint  NOT NULL DEFAULT 0  -- of this instance: by them it knows the database again
 );
 
 -- Who coordinates consumer groups: a group belongs to a slot by the hash of its

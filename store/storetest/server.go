@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -185,6 +186,47 @@ func (s *Server) StartNewTimeline(t testing.TB) {
 	s.Start(t)
 }
 
+// Copy copies the data folder of a stopped server, as a snapshot of its file system would.
+func (s *Server) Copy(t testing.TB) (dir string) {
+	t.Helper()
+	dir = filepath.Join(s.Dir, "copy-"+random())
+	s.copyFolder(t, s.data(), dir)
+	return dir
+}
+
+// PutBack makes a copy of the data folder the data of a stopped server.
+func (s *Server) PutBack(t testing.TB, dir string) {
+	t.Helper()
+	if err := os.RemoveAll(s.data()); err != nil {
+		t.Fatal(err)
+	}
+	s.copyFolder(t, dir, s.data())
+}
+
+func (s *Server) copyFolder(t testing.TB, from, to string) {
+	t.Helper()
+	cmd := exec.Command("cp", "-R", from, to)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("copy %s: %v: %s", from, err, out)
+	}
+}
+
+// Run runs one of PostgreSQL's programs against the server, as superuser of the database
+// postgres, with what it reads, and returns what it writes.
+func (s *Server) Run(t testing.TB, input []byte, name string, args ...string) []byte {
+	t.Helper()
+	cmd := s.command(name, args...)
+	cmd.Env = append(os.Environ(), "PGHOST="+s.Dir, "PGUSER=postgres", "PGDATABASE=postgres")
+	cmd.Stdin = bytes.NewReader(input)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v: %s", name, err, said.Bytes())
+	}
+	return out.Bytes()
+}
+
 // Start starts a stopped server and waits until it answers.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
@@ -213,6 +255,9 @@ func (s *Server) Config(t testing.TB, change func(*store.Config)) store.Config {
 // findBin finds the folder of PostgreSQL's server programs.
 func findBin() (string, error) {
 	if p, err := exec.LookPath("initdb"); err == nil {
+		if p, err = filepath.EvalSymlinks(p); err != nil { // the others may have no link beside it
+			return "", err
+		}
 		return filepath.Dir(p), nil
 	}
 	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin", "/usr/local/opt/postgresql*/bin"} {

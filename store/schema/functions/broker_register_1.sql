@@ -53,7 +53,8 @@ BEGIN
     VALUES (v_id, p_instance, p_host, p_port, p_peer, p_version, p_functions, v_now, v_now)
     ON CONFLICT (id) DO UPDATE
        SET instance = EXCLUDED.instance, host = EXCLUDED.host, port = EXCLUDED.port, peer_addr = EXCLUDED.peer_addr, version = EXCLUDED.version,
-           functions = EXCLUDED.functions, started_at = EXCLUDED.started_at, heartbeat_at = EXCLUDED.heartbeat_at
+           functions = EXCLUDED.functions, started_at = EXCLUDED.started_at, heartbeat_at = EXCLUDED.heartbeat_at,
+           beats = CASE WHEN b.instance = EXCLUDED.instance THEN b.beats ELSE 0 END
     RETURNING b.* INTO broker;
 END
 $$;

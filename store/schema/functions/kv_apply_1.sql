@@ -99,8 +99,10 @@ BEGIN
                 ELSE
                 END CASE;
                 IF o.op IN ('put', 'incr') THEN
-                    -- Taken while the row is ours, so that it rises from holder to holder.
-                    r.version := nextval('kv_versions');
+                    -- Taken while the row is ours, so that it rises from holder to holder, and
+                    -- above those of an incarnation that was lost and took the sequence with it
+                    -- (see producer_id_new.sql). Below 2^53, for readers of JSON.
+                    r.version := (SELECT (x.epoch - 1)::bigint << 22 FROM cluster x) + nextval('kv_versions');
                     r.updated_at := v_now;
                     v_live := true;
                     v_dirty := true;

@@ -1,0 +1,169 @@
+package queen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"queenmq/store"
+	"queenmq/store/storetest"
+)
+
+// TestRestoredDatabaseIsAnotherOne puts an older state of the database in the place of
+// the one that brokers remember: as a copy of its files, whose system identifier and
+// timeline are the same, and as a dump. What was lost is neither served nor vouched for,
+// and what comes in its place has a higher leader epoch.
+func TestRestoredDatabaseIsAnotherOne(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		keep    func(*testing.T, *storetest.Server, string) (restore func())
+		running bool
+	}{
+		{"files while brokers run", keepFiles, true},
+		{"database while none runs", keepDatabase, false},
+		{"schema under open connections", keepSchema, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := storetest.NewServer(t)
+			s.Run(t, nil, "createdb", "d")
+			cfg := s.Config(t, func(c *store.Config) { c.URL = "host=" + s.Dir + " user=postgres dbname=d" })
+			b := openTwo(t, cfg)
+			b.push(t, 0, Queued, 0, 10)
+			restore := c.keep(t, s, cfg.Schema)
+			b.push(t, 0, Queued, 10, 30) // is lost
+			for i := range b {
+				if n := len(fetchAll(t, b[i].Engine, "q", "")); n != 30 {
+					t.Fatalf("%d messages, want 30", n)
+				}
+			}
+			producer, version := b.given(t)
+			epoch := b[0].db.Incarnation().Epoch
+			if !c.running {
+				b.stop(t)
+			}
+			restore()
+			if !c.running {
+				b = openTwo(t, cfg)
+			}
+			for i := range b {
+				deadline := time.Now().Add(time.Minute)
+				for b[i].db.Incarnation().Epoch <= epoch {
+					if time.Now().After(deadline) {
+						t.Fatal("the restore was not noticed")
+					}
+					_, _ = b[i].db.CatalogVersion(t.Context())
+				}
+			}
+			for i := range b {
+				f, err := b[i].Fetch(t.Context(), FetchRequest{Items: []FetchItem{{Queue: "q", Offset: 20, MaxBytes: 1 << 20}}, MaxBytes: 1 << 20})
+				if err != nil || !errors.Is(f[0].Err, ErrOffsetOutOfRange) {
+					t.Errorf("what was lost is answered with %d messages, %v, %v", len(f[0].Messages), f[0].Err, err)
+				}
+			}
+			if p, v := b.given(t); p <= producer || v <= version {
+				t.Errorf("producer id %d and version %d were given in the life that was lost, which went up to %d and %d", p, v, producer, version)
+			}
+			b.push(t, 1, Queued, 50, 60) // in the place of 10 to 20, which the other vouched for
+			b.push(t, 0, Duplicate, 50, 60)
+			b.push(t, 0, Duplicate, 0, 10)
+			b.push(t, 0, Queued, 10, 30)
+			b.push(t, 1, Duplicate, 10, 30)
+			if got := fetchAll(t, b[1].Engine, "q", ""); len(got) != 40 {
+				t.Errorf("%d messages are stored, want 40", len(got))
+			}
+			b.stop(t)
+		})
+	}
+}
+
+// twoBrokers are two engines on one database.
+type twoBrokers [2]struct {
+	*Engine
+	db *store.DB
+}
+
+func openTwo(t *testing.T, cfg store.Config) (b twoBrokers) {
+	t.Helper()
+	for i := range b {
+		b[i].db = storetest.OpenConfig(t, cfg)
+		var err error
+		if b[i].Engine, err = Open(t.Context(), Config{DB: b[i].db, Broker: BrokerConfig{ID: -1, Host: "127.0.0.1", Port: 9092, Version: "test"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+func (b *twoBrokers) stop(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for i := range b {
+		if err := b[i].Close(ctx); err != nil {
+			t.Error(err)
+		}
+		b[i].db.Close()
+	}
+}
+
+// push pushes id-from … id-to at one of them, each with the same outcome.
+func (b *twoBrokers) push(t *testing.T, broker int, want PushStatus, from, to int) {
+	t.Helper()
+	var m []Message
+	for i := from; i < to; i++ {
+		m = append(m, Message{Queue: "q", ID: fmt.Appendf(nil, "id-%d", i), Value: []byte(`1`)})
+	}
+	for i, p := range b[broker].Push(t.Context(), m) {
+		if p.Err != nil || p.Status != want {
+			t.Fatalf("id-%d at broker %d: %v %v, want %v", from+i, broker, p.Status, p.Err, want)
+		}
+	}
+}
+
+// given is what clients keep of counters in the database: a producer id, and a key's version.
+func (b *twoBrokers) given(t *testing.T) (producer, version int64) {
+	t.Helper()
+	p, err := b[0].NewProducer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := b[0].KV(t.Context(), []KVOp{{Op: KVPut, NS: "n", Key: "k", Value: []byte(`1`), Forever: true}})
+	if err != nil || len(a.Results) != 1 {
+		t.Fatal(a, err)
+	}
+	return p.ID, a.Results[0].Version
+}
+
+// keepFiles keeps the files of a stopped server.
+func keepFiles(t *testing.T, s *storetest.Server, _ string) func() {
+	s.Stop(t, "fast")
+	dir := s.Copy(t)
+	s.Start(t)
+	return func() {
+		s.Stop(t, "fast")
+		s.PutBack(t, dir)
+		s.Start(t)
+	}
+}
+
+// keepDatabase keeps a dump of all, and cuts all connections to put it back.
+func keepDatabase(t *testing.T, s *storetest.Server, _ string) func() {
+	dump := s.Run(t, nil, "pg_dump", "-Fc", "d")
+	return func() {
+		s.Run(t, nil, "dropdb", "--force", "d")
+		s.Run(t, nil, "createdb", "-T", "template0", "d")
+		s.Run(t, dump, "pg_restore", "--exit-on-error", "-d", "d")
+	}
+}
+
+// keepSchema keeps a dump of the schema, and cuts no connection to put it back.
+func keepSchema(t *testing.T, s *storetest.Server, schema string) func() {
+	dump := s.Run(t, nil, "pg_dump", "-n", schema, "d")
+	return func() {
+		s.Run(t, []byte("BEGIN; DROP SCHEMA "+schema+" CASCADE;\n"+string(dump)+"\nCOMMIT;"), "psql", "-q", "-v", "ON_ERROR_STOP=1", "d")
+	}
+}
