@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,6 +176,10 @@ func TestAnswersThatAreNotReadAreCutWhereOthersWait(t *testing.T) {
 			t.Errorf("where nothing comes back: %v, want ErrUnavailable", err)
 		}
 		b.Release()
+		b.Release() // twice is once
+		if got := r.left(); got != answerRoomMin {
+			t.Errorf("%d of %d bytes are free in the end", got, answerRoomMin)
+		}
 	})
 }
 
@@ -204,5 +209,20 @@ func TestAnAnswerThatIsOverIsNotCut(t *testing.T) {
 		}
 		close(goOn)
 		<-stopped
+	})
+	synctest.Test(t, func(t *testing.T) {
+		a := AnswerRoom{room: &answerRoom{freed: make(chan struct{})}}
+		for range 1000 { // the answer is over in the moment in which it would be cut
+			var over atomic.Bool
+			stop := a.CutWhenWanted(func() {
+				if over.Load() {
+					t.Error("cut after stop has returned")
+				}
+			})
+			<-time.After(answerRoomPatience)
+			stop()
+			over.Store(true)
+			synctest.Wait()
+		}
 	})
 }
