@@ -251,11 +251,14 @@ type queueBrowseCommand struct {
 	Queue string `arg:"" help:"Queue to look into."`
 
 	Partition string `short:"p" placeholder:"NAME" help:"This partition alone."`
-	Offset    *int64 `placeholder:"N" help:"From this offset of the partition named (default: from the oldest message)."`
-	From      string `placeholder:"TIME" help:"From the first message stamped then or later, such as 2026-01-02T03:04:05Z."`
-	Group     string `short:"g" placeholder:"NAME" help:"Whose view the status is; without it, the group-less mode's."`
-	Status    string `short:"s" placeholder:"STATUS" help:"Only messages that are pending, processing or completed."`
-	Limit     int    `short:"n" default:"50" placeholder:"N" help:"Messages at most (${default})."`
+
+	FromPartition *int64 `placeholder:"N" help:"From the partition with this number (default: from the first)."`
+
+	Offset *int64 `placeholder:"N" help:"From this offset of the partition named, or of the one with that number (default: from the oldest message)."`
+	From   string `placeholder:"TIME" help:"From the first message stamped then or later, such as 2026-01-02T03:04:05Z."`
+	Group  string `short:"g" placeholder:"NAME" help:"Whose view the status is; without it, the group-less mode's."`
+	Status string `short:"s" placeholder:"STATUS" help:"Only messages that are pending, processing or completed."`
+	Limit  int    `short:"n" default:"50" placeholder:"N" help:"Messages at most (${default})."`
 }
 
 // Run shows messages.
@@ -266,8 +269,10 @@ func (c *queueBrowseCommand) Run(p *process) error {
 			q.Set(name, v)
 		}
 	}
-	if c.Offset != nil {
-		q.Set("fromOffset", itoa(*c.Offset))
+	for name, n := range map[string]*int64{"fromPartition": c.FromPartition, "fromOffset": c.Offset} {
+		if n != nil {
+			q.Set(name, itoa(*n))
+		}
 	}
 	answer, err := c.call(p, "GET", endpoint(q, "messages"), nil, 0)
 	if err != nil {
@@ -280,8 +285,8 @@ func (c *queueBrowseCommand) Run(p *process) error {
 				Status string `json:"status"`
 			} `json:"messages"`
 			Next *struct {
-				Partition  string `json:"partition"`
-				FromOffset int64  `json:"fromOffset"`
+				FromPartition int64 `json:"fromPartition"`
+				FromOffset    int64 `json:"fromOffset"`
 			} `json:"next"`
 		}
 		t := &table{head: []string{"PARTITION", "OFFSET", "STATUS", "CREATED", "TRANSACTION ID", "DATA"}}
@@ -290,7 +295,7 @@ func (c *queueBrowseCommand) Run(p *process) error {
 			t.add(m.Partition, itoa(m.Offset), m.Status, m.CreatedAt, m.idText.cell(), m.valueText.cell())
 		}
 		if got.Next != nil {
-			t.foot = fmt.Sprintf("more: --partition %s --offset %d", strconv.Quote(got.Next.Partition), got.Next.FromOffset)
+			t.foot = fmt.Sprintf("more: --from-partition %d --offset %d", got.Next.FromPartition, got.Next.FromOffset)
 		}
 		return t, err
 	})

@@ -59,7 +59,7 @@ func TestBadRequestsAreNamed(t *testing.T) {
 		"browse: status":     {"GET", "/api/v1/messages?queue=q&status=failed", "", 400, "invalid_request", "status: must be pending, processing or completed"},
 		"browse: time":       {"GET", "/api/v1/messages?queue=q&from=yesterday", "", 400, "invalid_request", "from: must be a time"},
 		"browse: limit":      {"GET", "/api/v1/messages?queue=q&limit=1001", "", 400, "invalid_request", "limit: must be a whole number from 1 to 1000"},
-		"browse: two starts": {"GET", "/api/v1/messages?queue=q&partition=p&fromOffset=1&from=2026-01-01T00:00:00Z", "", 400, "invalid_request", "from: not beside"},
+		"browse: partition":  {"GET", "/api/v1/messages?queue=q&fromPartition=-1", "", 400, "invalid_request", "fromPartition: must be a whole number from 0"},
 		"lagging: seconds":   {"GET", "/api/v1/consumer-groups/lagging?minLagSeconds=1.5", "", 400, "invalid_request", "minLagSeconds"},
 		"delete group: word": {"DELETE", "/api/v1/consumer-groups/g?deleteMetadata=1", "", 400, "invalid_request", "deleteMetadata: must be true or false"},
 		"seek: nothing":      {"POST", "/api/v1/consumer-groups/g/queues/q/seek", `{}`, 400, "invalid_request", "exactly one of"},
