@@ -48,7 +48,7 @@
 //	catalog.go catalog_queue.go catalog_refresh.go   queues and partitions by name, kept fresh
 //	partition.go   what is remembered of one; incarnation.go: which life of the database it is of
 //	append.go push.go message.go   what producers ask for
-//	entry.go writer.go flight.go layout.go vouch.go settle.go successor.go   the way into the log
+//	entry.go writer.go alone.go flight.go layout.go vouch.go settle.go successor.go   the way into the log
 //	budget.go runs.go   bytes under way; what the sidecar is sorted into
 //	stumbles.go    first batches of producers that failed, which no later one overtakes
 //	batch.go record.go record_ids.go record_rules.go native.go   record batches

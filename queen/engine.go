@@ -85,6 +85,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		budget: newBudget(cfg.PendingBytesMax), metrics: e.metrics, redirect: e.redirect,
 		runs: newRunBuilder(cfg.DB, e.failed("sort ids")),
 		wake: make(chan struct{}, cfg.Flushers), idle: make(chan struct{}),
+		alone: make(chan struct{}, max(1, cfg.Flushers/2)), goes: &e.wg,
 	}
 	var err error
 	if e.cache, err = dedup.New(dedup.Config{

@@ -3,6 +3,7 @@ package queen
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"queenmq/dedup"
 	"queenmq/store"
@@ -206,10 +207,12 @@ type flight struct {
 	// Messages not sent because they seem to be stored: with all of them found the
 	// others are stored in the same call.
 	withheld []*pushItem
-	whole    bool // something withheld was not stored after all: send everything
-	alone    bool // must not share a call
-	fixed    bool // base was given: the id its message has been promised
-	unknown  bool // an attempt may have been stored
-	changed  bool // the queue's options are to be read again
-	wrote    bool // there is something new for readers
+	rest     time.Duration // its partition gives way so long
+	whole    bool          // something withheld was not stored after all: send everything
+	alone    bool          // must not share a call
+	probes   bool          // its call looks through a large span
+	fixed    bool          // base was given: the id its message has been promised
+	unknown  bool          // an attempt may have been stored
+	changed  bool          // the queue's options are to be read again
+	wrote    bool          // there is something new for readers
 }

@@ -20,9 +20,8 @@ func (w *writer) vouch(f *flight, m mark, window int) dedup.Answer {
 	})
 	// A large span keeps the partition's row locked for long: its call must not
 	// keep other partitions' rows with it.
-	if m.next-1-a.Verified > w.cfg.ProbeAloneOffsets {
-		f.alone = true
-	}
+	f.probes = m.next-1-a.Verified > w.cfg.ProbeAloneOffsets
+	f.alone = f.alone || f.probes
 	return a
 }
 

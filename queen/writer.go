@@ -42,8 +42,11 @@ type writer struct {
 	wake chan struct{} // buffered, one token per flusher
 
 	closing atomic.Bool
-	open    atomic.Int64  // segments not yet completed
-	idle    chan struct{} // closed when closing and nothing is open
+	bundles atomic.Int64    // shared calls made so far
+	alone   chan struct{}   // a place for each call that goes alone
+	goes    *sync.WaitGroup // those calls
+	open    atomic.Int64    // segments not yet completed
+	idle    chan struct{}   // closed when closing and nothing is open
 	idled   sync.Once
 
 	mu     sync.Mutex   // taken before a partition's
@@ -155,8 +158,8 @@ func (w *writer) isSmall() bool {
 	return true
 }
 
-// landed is said by a flusher whose bundle has its outcome, or has nothing left but
-// what goes alone: that may take long, and nobody small is to wait for it.
+// landed is said by a flusher whose bundle has its outcome, but for what goes alone:
+// that may take long, and nobody small is to wait for it.
 func (w *writer) landed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -217,45 +220,33 @@ func (w *writer) flush(ctx context.Context, fl []*flight) {
 			w.finish(f)
 		}
 	}
-	landed := sync.OnceFunc(w.landed)
-	defer landed()
+	defer w.landed()
 	backoff := w.cfg.RetryMin
-	for len(left) > 0 {
-		// What is alone goes in calls of its own, after all that is not.
-		bundle, later := apart(left)
-		if bundle[0].alone {
-			landed()
+	for {
+		if left = w.goAlone(ctx, left); len(left) == 0 {
+			return
 		}
-		slices.SortFunc(bundle, func(a, b *flight) int { return cmp.Compare(a.p.id, b.p.id) })
-		again, err := w.call(ctx, bundle)
-		if err == nil {
-			backoff = w.cfg.RetryMin
-		} else {
-			w.metrics.flushFailures.Inc()
-			again = w.afterError(ctx, bundle, err)
-			if len(again) > 0 {
-				w.log.Debug("append repeated", "error", err, "segments", len(again))
-				sleep(ctx, backoff+time.Duration(rand.Int64N(int64(backoff))))
-				backoff = min(2*backoff, w.cfg.RetryMax)
-			}
-		}
-		left = append(later, again...)
+		w.bundles.Add(1)
+		slices.SortFunc(left, func(a, b *flight) int { return cmp.Compare(a.p.id, b.p.id) })
+		left = w.attempt(ctx, left, &backoff)
 	}
 }
 
-// apart separates the flights of the next call from those after it.
-func apart(left []*flight) (bundle, later []*flight) {
-	for _, f := range left {
-		if f.alone {
-			later = append(later, f)
-		} else {
-			bundle = append(bundle, f)
-		}
+// attempt makes one call and returns the flights that must go again: after a pause,
+// if it failed.
+func (w *writer) attempt(ctx context.Context, fl []*flight, backoff *time.Duration) (again []*flight) {
+	again, err := w.call(ctx, fl)
+	if err == nil {
+		*backoff = w.cfg.RetryMin
+		return again
 	}
-	if len(bundle) == 0 {
-		bundle, later = later[:1:1], later[1:]
+	w.metrics.flushFailures.Inc()
+	if again = w.afterError(ctx, fl, err); len(again) > 0 {
+		w.log.Debug("append repeated", "error", err, "segments", len(again))
+		sleep(ctx, *backoff+time.Duration(rand.Int64N(int64(*backoff))))
+		*backoff = min(2**backoff, w.cfg.RetryMax)
 	}
-	return bundle, later
+	return again
 }
 
 // call makes one call of store.Append and takes its answers; it returns the
@@ -269,11 +260,12 @@ func (w *writer) call(ctx context.Context, bundle []*flight) (again []*flight, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.CallTimeout)
 	defer cancel()
-	start := time.Now()
+	start, bundles := time.Now(), w.bundles.Load()
 	res, err := w.db.Append(ctx, segs, wait)
 	if err != nil {
 		return nil, err
 	}
+	bundle[0].rest = w.rest(bundle[0], time.Since(start), w.bundles.Load() != bundles)
 	w.metrics.flushSeconds.Observe(time.Since(start).Seconds())
 	w.metrics.flushSegments.Observe(float64(len(bundle)))
 	// Readers are woken when all of the bundle is there: who reads many of its
@@ -436,17 +428,26 @@ func (w *writer) putBack(p *partition, rest []*entry, deadline time.Time) {
 	p.pending = slices.Insert(p.pending, 0, s)
 }
 
-// finish releases the partition for its next segment.
+// finish ends a flight that has its outcome.
 func (w *writer) finish(f *flight) {
 	f.packed.release()
-	f.p.mu.Lock()
-	more := len(f.p.pending) > 0
-	f.p.busy = more
-	f.p.mu.Unlock()
-	if more {
-		w.push(f.p)
+	if f.rest > 0 {
+		time.AfterFunc(f.rest, func() { w.next(f.p) })
+	} else {
+		w.next(f.p)
 	}
 	w.count(-1)
+}
+
+// next releases a partition for its next segment.
+func (w *writer) next(p *partition) {
+	p.mu.Lock()
+	more := len(p.pending) > 0
+	p.busy = more
+	p.mu.Unlock()
+	if more {
+		w.push(p)
+	}
 }
 
 // close refuses new entries and waits until the last open segment is done, or ctx.
