@@ -6,60 +6,97 @@ import (
 	"sync"
 )
 
-// room bounds the frames in flight, over all connections, in two parts, so that
-// heartbeats and fetches get through while somebody sends 100 MiB slowly.
+// room bounds the frames in flight, over all connections, in parts, so that who
+// sends slowly, or much, keeps out nobody else.
 type room struct {
-	small, large *budget
+	parts [roomParts]*budget
 }
 
-// share is what a frame holds of the room.
-type share struct {
-	small, large int64
-}
+// The parts of the room, in the order in which a frame takes of them, each once: who
+// waits for one holds only of those before it. So whoever has taken of the last one
+// waits for nobody, and those behind him get on.
+const (
+	roomFirst      = iota // the first frameStep bytes of a frame
+	roomRest              // its rest, if that is no more than largePiece
+	roomLarge             // a larger rest
+	roomServe             // what decoding may take, and frames of ownBytes: up to largePiece
+	roomServeLarge        // more
+	roomWaiting           // requests that wait long, as far as there is room
+	roomParts
+)
 
-// largePiece is the size above which a piece needs the larger part.
+// roomTenths is the size of each part.
+var roomTenths = [roomParts]int64{roomFirst: 1, roomRest: 2, roomLarge: 3, roomServe: 2, roomServeLarge: 1, roomWaiting: 1}
+
+// largePiece is the size above which a piece needs a part for large ones.
 const largePiece = 1 << 20
 
+// ownBytes is the size up to which a frame lies in the memory of its connection until
+// all of it has come: it takes room only then, and waits for no other that is under way.
+const ownBytes = 4 << 10
+
+// share is what a frame holds of each part.
+type share [roomParts]int64
+
 func newRoom(size int64) *room {
-	return &room{small: newBudget(size / 5), large: newBudget(size - size/5)}
-}
-
-// part is where a piece of n bytes is taken from, and what s holds of it.
-func (r *room) part(s *share, n int64) (part *budget, held *int64) {
-	if n > largePiece {
-		return r.large, &s.large
+	r := &room{}
+	for i, tenths := range roomTenths {
+		r.parts[i] = newBudget(size * tenths / 10)
 	}
-	return r.small, &s.small
+	return r
 }
 
-// take adds n bytes to what s holds, or waits for them, or for ctx. A frame with
-// all of a part has enough of it.
-func (r *room) take(ctx context.Context, s *share, n int64) error {
-	part, held := r.part(s, n)
-	took, err := part.take(ctx, min(n, part.size-*held))
-	*held += took
+// pieceOf is the part for n bytes: small, or the one after it.
+func pieceOf(small int, n int64) int {
+	if n > largePiece {
+		return small + 1
+	}
+	return small
+}
+
+// take adds n bytes of a part to what s holds, or waits for them, or for ctx. A frame
+// with all of a part has enough of it.
+func (r *room) take(ctx context.Context, s *share, part int, n int64) error {
+	b := r.parts[part]
+	took, err := b.take(ctx, min(n, b.size-s[part]))
+	s[part] += took
 	return err
 }
 
 // tryTake is take where there is nothing to wait for.
-func (r *room) tryTake(s *share, n int64) bool {
-	part, held := r.part(s, n)
-	n = min(n, part.size-*held)
-	if n > 0 && !part.tryTake(n) { // who needs nothing waits behind nobody
+func (r *room) tryTake(s *share, part int, n int64) bool {
+	b := r.parts[part]
+	n = min(n, b.size-s[part])
+	if n > 0 && !b.tryTake(n) { // who needs nothing waits behind nobody
 		return false
 	}
-	*held += n
+	s[part] += n
 	return true
 }
 
-// keep gives back what s holds above n bytes.
-func (r *room) keep(s *share, n int64) {
-	excess := max(0, s.small+s.large-n)
-	large := min(excess, s.large)
-	small := min(excess-large, s.small)
-	s.large, s.small = s.large-large, s.small-small
-	r.large.give(large)
-	r.small.give(small)
+// park makes what s holds n bytes at most, of the part for those who wait if it has
+// room for them.
+func (r *room) park(s *share, n int64) {
+	var parked share
+	if n < r.parts[roomWaiting].size && r.tryTake(&parked, roomWaiting, n) {
+		r.leave(s)
+		*s = parked
+		return
+	}
+	for i := range s {
+		kept := min(s[i], n)
+		n -= kept
+		r.parts[i].give(s[i] - kept)
+		s[i] = kept
+	}
+}
+
+// leave gives back all that s holds.
+func (r *room) leave(s *share) {
+	for i := range s {
+		r.parts[i].give(s[i])
+		s[i] = 0
+	}
 }
 
 // budget is a bound on bytes shared by all connections. Takers are served in

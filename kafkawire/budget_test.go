@@ -15,6 +15,30 @@ import (
 	"queenmq/queen"
 )
 
+// held is how much of the room is taken.
+func (d *door) held() int64 {
+	n := int64(0)
+	for _, b := range d.room.parts {
+		n += b.size - b.free
+	}
+	return n
+}
+
+// commitRequest is an OffsetCommit of about that many bytes.
+func commitRequest(group string, bytes int) *kmsg.OffsetCommitRequest {
+	r := at(kmsg.NewPtrOffsetCommitRequest(), 8)
+	r.Group, r.Generation = group, -1
+	topic := kmsg.NewOffsetCommitRequestTopic()
+	topic.Topic = "t"
+	p := kmsg.NewOffsetCommitRequestTopicPartition()
+	p.Metadata = kmsg.StringPtr(strings.Repeat("m", 1000))
+	for range bytes / 1000 {
+		topic.Partitions = append(topic.Partitions, p)
+	}
+	r.Topics = append(r.Topics, topic)
+	return r
+}
+
 func TestFramesInFlightAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -71,7 +95,7 @@ func TestLargeFramesUnderWayLeaveRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if free := d.room.large.free; free != 0 {
+		if free := d.room.parts[roomLarge].free; free != 0 {
 			t.Fatalf("large frames left %d bytes to other large ones, the test means nothing", free)
 		}
 		ask[*kmsg.MetadataResponse](d.dial(), at(kmsg.NewPtrMetadataRequest(), 9))
@@ -89,6 +113,72 @@ func TestLargeFramesUnderWayLeaveRoom(t *testing.T) {
 	})
 }
 
+// Who waits for room holds none of what the others wait for: however many frames come
+// at once, each is served when it is its turn.
+func TestManyFramesAtOnceAreServedInTurn(t *testing.T) {
+	t.Parallel()
+	for what, size := range map[string]int{"in one piece": 20 << 10, "of two pieces": 500 << 10, "with a large rest": 1200 << 10} {
+		synctest.Test(t, func(t *testing.T) {
+			d := open(t, func(c *Config) { c.InFlightBytesMax = 10 << 20 })
+			d.fake.topic("t", 1)
+			produce := produceRequest(9, -1, "t", batch(nil, record{value: strings.Repeat("x", size)}))
+			// As large, but with a decoding that is charged.
+			commit := commitRequest("g", size)
+			began := time.Now()
+			var all sync.WaitGroup
+			others := make(chan struct{})
+			for i := range 2 * (10 << 20) / frameStep {
+				all.Go(func() {
+					c, req := d.dial(), kmsg.Request(produce)
+					if i%2 == 0 {
+						req = commit
+					}
+					frame := c.fmt.AppendRequest(nil, req, 1)
+					part := min(len(frame), frameStep+ownBytes) / 2
+					_, _ = c.conn.Write(frame[:part])
+					<-others // have sent as much, or wait for room
+					_, _ = c.conn.Write(frame[part:])
+					if _, _, err := c.frame(); err != nil {
+						t.Errorf("%s: %v", what, err)
+					}
+				})
+			}
+			synctest.Wait()
+			close(others)
+			all.Wait()
+			if took := time.Since(began); took != 0 {
+				t.Errorf("%s: it took %v", what, took)
+			}
+		})
+	}
+}
+
+// Clients that stop in the middle of a frame, be it at its first bytes, keep nobody
+// out who asks something short.
+func TestHalfOpenClientsKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t, func(c *Config) { c.InFlightBytesMax = 10 << 20 })
+		start := []byte("\x00\x10\x00\x08\x00\x03\x00\x01\x00\x00\x00\x01") // a Metadata of 1 MiB
+		began := time.Now()
+		for i := range 600 {
+			sent := start
+			if i%2 == 0 {
+				sent = append(start[:prefixBytes:prefixBytes], make([]byte, ownBytes+100)...)
+			}
+			go func() { _, _ = d.dial().conn.Write(sent) }()
+		}
+		synctest.Wait()
+		if d.room.parts[roomFirst].queue.Len() == 0 {
+			t.Fatal("nobody waits for room, the test means nothing")
+		}
+		ask[*kmsg.MetadataResponse](d.dial(), at(kmsg.NewPtrMetadataRequest(), 9))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 func TestRequestIsChargedWithItsDecoding(t *testing.T) {
 	t.Parallel()
 	d := open(t)
@@ -101,7 +191,7 @@ func TestRequestIsChargedWithItsDecoding(t *testing.T) {
 	req := at(kmsg.NewPtrDescribeClusterRequest(), 0)
 	ask[*kmsg.DescribeClusterResponse](c, req)
 	n := int64(len(c.fmt.AppendRequest(nil, req, 1)) - prefixBytes)
-	if got := <-held; got != (share{small: n * expandsMax}) {
+	if got := <-held; got != (share{roomServe: n * expandsMax}) {
 		t.Errorf("a frame of %d bytes holds %+v, want %d times as much", n, got, expandsMax)
 	}
 }
@@ -215,21 +305,21 @@ func TestNoBytesAreTakenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRoom(100)
 		var all, waiting share
-		if !r.tryTake(&all, 20) {
+		if !r.tryTake(&all, roomRest, 20) {
 			t.Fatal("an empty room has no room")
 		}
-		go func() { _ = r.take(t.Context(), &waiting, 1) }()
+		go func() { _ = r.take(t.Context(), &waiting, roomRest, 1) }()
 		synctest.Wait()
-		if r.small.queue.Len() != 1 {
+		if r.parts[roomRest].queue.Len() != 1 {
 			t.Fatal("nobody waits, the test means nothing")
 		}
-		if !r.tryTake(new(share), 0) {
+		if !r.tryTake(new(share), roomRest, 0) {
 			t.Error("no bytes had to wait")
 		}
-		if !r.tryTake(&all, 5) {
+		if !r.tryTake(&all, roomRest, 5) {
 			t.Error("a frame with all of its part had to wait for more")
 		}
-		r.keep(&all, 0)
+		r.leave(&all)
 		synctest.Wait()
 	})
 }

@@ -37,8 +37,9 @@ type Config struct {
 	// and so those of one consumer; one with more closes the connection; default 200,000.
 	FetchPartitionsMax int
 	// InFlightBytesMax bounds the frames being read and served, over all
-	// connections; four fifths of it are for those above 1 MiB. A reader waits
-	// InFlightWait for room, then its connection is closed; default 128 MiB.
+	// connections, in parts for large and small ones (budget.go), but for one frame that
+	// is larger than its part. A reader waits InFlightWait for room, then its
+	// connection is closed; default 128 MiB.
 	InFlightBytesMax int64
 	// InFlightWait is how long a reader waits for room; default 30 s.
 	InFlightWait time.Duration

@@ -91,7 +91,7 @@ func newConn(s *Server, nc net.Conn, host string) *conn {
 		srv: s, nc: nc, host: host,
 		log:     s.log.With("remote", host),
 		done:    make(chan struct{}),
-		in:      bufio.NewReaderSize(nc, 4<<10),
+		in:      bufio.NewReaderSize(nc, ownBytes),
 		replies: make(chan *reply, s.cfg.PipelineMax),
 	}
 	c.ctx, c.end = context.WithCancelCause(s.ctx)
@@ -199,7 +199,7 @@ func (c *conn) readRequest() (*request, error) {
 	var held share
 	req, err := c.readRest(p, a, &held)
 	if err != nil {
-		c.srv.room.keep(&held, 0)
+		c.srv.room.leave(&held)
 		return nil, err
 	}
 	req.share = held
@@ -247,9 +247,25 @@ func (c *conn) readDeadline(d time.Duration) error {
 func (c *conn) readRest(p prefix, a *api, held *share) (*request, error) {
 	n := int(p.size) - (prefixBytes - 4)
 	cfg := &c.srv.cfg
+	// The first bytes come into memory that the connection has anyway.
+	if _, err := c.in.Peek(min(n, ownBytes)); err != nil {
+		return nil, cutShort(err)
+	}
+	// Decoding can cost more than the frame; see api.expands.
+	decoding := int64(n) * (a.expands - 1)
+	part := roomFirst
+	if n <= ownBytes {
+		part, decoding = roomServe, 0
+		if err := c.take(held, part, int64(n)*a.expands); err != nil {
+			return nil, err
+		}
+	}
 	step := func(next int) error {
-		if err := c.take(held, int64(next)); err != nil {
-			return err
+		if n > ownBytes {
+			if err := c.take(held, part, int64(next)); err != nil {
+				return err
+			}
+			part = pieceOf(roomRest, int64(n-next)) // of what may come after
 		}
 		return c.readDeadline(cfg.FrameTimeout + time.Duration(next/cfg.FrameRateMin)*time.Second)
 	}
@@ -257,9 +273,7 @@ func (c *conn) readRest(p prefix, a *api, held *share) (*request, error) {
 	if err != nil {
 		return nil, cutShort(err)
 	}
-	// Decoding can cost more than the frame; see api.expands. Half of the room is
-	// enough for any, or two that hold their frames would wait for each other.
-	if err := c.take(held, min(int64(n)*(a.expands-1), c.srv.room.large.size/2)); err != nil {
+	if err := c.take(held, pieceOf(roomServe, decoding), decoding); err != nil {
 		return nil, err
 	}
 	r, err := a.decode(p, frame, cfg)
@@ -272,14 +286,14 @@ func (c *conn) readRest(p prefix, a *api, held *share) (*request, error) {
 // errNoRoom is why a frame was not read although nothing is wrong with it.
 var errNoRoom = errors.New("no room for a frame: InFlightBytesMax reached")
 
-// take waits for room for n more bytes.
-func (c *conn) take(held *share, n int64) error {
-	if c.srv.room.tryTake(held, n) {
+// take waits for n bytes of a part of the room.
+func (c *conn) take(held *share, part int, n int64) error {
+	if c.srv.room.tryTake(held, part, n) {
 		return nil
 	}
 	ctx, stop := context.WithTimeoutCause(c.ctx, c.srv.cfg.InFlightWait, errNoRoom)
 	defer stop()
-	err := c.srv.room.take(ctx, held, n)
+	err := c.srv.room.take(ctx, held, part, n)
 	if errors.Is(err, errNoRoom) {
 		c.srv.noise.log(c.log, "closed a connection", "reason", err)
 	}
@@ -348,6 +362,9 @@ func (c *conn) writeLoop() error {
 func (c *conn) serveReply(r *reply) error {
 	defer c.release(r)
 	resp, err := c.finish(r)
+	if r.req.api.start == nil { // what was asked is done with, and the answer may be read slowly
+		c.srv.room.leave(&r.req.share)
+	}
 	if err == nil && resp != nil {
 		err = c.write(r.req, resp)
 	}
@@ -384,9 +401,9 @@ func (c *conn) release(r *reply) {
 	c.open.Add(-1)
 }
 
-// keep gives back what r holds of the room above n bytes. Handlers that wait call
+// park gives back what r holds of the room above n bytes. Handlers that wait call
 // it; like them, it runs in the write loop.
-func (c *conn) keep(r *request, n int64) { c.srv.room.keep(&r.share, n) }
+func (c *conn) park(r *request, n int64) { c.srv.room.park(&r.share, n) }
 
 func (c *conn) write(req *request, resp kmsg.Response) error {
 	w := splicer{b: c.out[:0]}

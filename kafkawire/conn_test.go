@@ -149,7 +149,7 @@ func TestHangUpEndsWaits(t *testing.T) {
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("it took %v", waited)
 		}
-		for _, b := range []*budget{d.room.small, d.room.large} {
+		for _, b := range d.room.parts {
 			if b.free != b.size {
 				t.Errorf("%d bytes were not given back", b.size-b.free)
 			}

@@ -28,7 +28,7 @@ func (c *conn) fetch(ctx context.Context, r *request) (kmsg.Response, error) {
 	// The wait may be long: what it holds is charged by what it is, no longer by
 	// what decoding might have cost.
 	req.Topics, req.ForgottenTopics = nil, nil
-	c.keep(r, fetchBytes+partitionBytes*int64(len(plan.asked)))
+	c.park(r, fetchBytes+partitionBytes*int64(len(plan.asked)))
 	answers, err := c.readPartitions(ctx, r, req, plan.asked)
 	if err != nil {
 		return nil, err

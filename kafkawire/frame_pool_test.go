@@ -59,7 +59,7 @@ func TestFrameIsKeptUntilItsAppendsAreDone(t *testing.T) {
 			}
 			<-time.After(time.Minute)
 			synctest.Wait()
-			if held := d.room.small.size - d.room.small.free; held < 2*frameStep {
+			if held := d.held(); held < 2*frameStep {
 				t.Errorf("the room of a frame that is still read is given away: %d bytes are held", held)
 			}
 			d.fake.mu.Lock()
@@ -74,7 +74,7 @@ func TestFrameIsKeptUntilItsAppendsAreDone(t *testing.T) {
 			}
 			d.fake.release()
 			synctest.Wait()
-			if held := d.room.small.size - d.room.small.free; held != 0 {
+			if held := d.held(); held != 0 {
 				t.Errorf("%d bytes are held when all is done", held)
 			}
 		})

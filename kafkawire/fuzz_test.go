@@ -41,7 +41,7 @@ func FuzzFrame(f *testing.F) {
 		if err := d.Shutdown(ctx); err != nil {
 			t.Fatalf("the connection did not end: %v", err)
 		}
-		for _, b := range []*budget{d.room.small, d.room.large} {
+		for _, b := range d.room.parts {
 			if b.free != b.size {
 				t.Errorf("%d bytes were not given back", b.size-b.free)
 			}

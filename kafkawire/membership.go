@@ -40,7 +40,7 @@ func (c *conn) guard(group string) (under queen.Fence, code int16) {
 // unload gives the room of a request's frame back before a wait that may be
 // long: the frames that end the wait need it. Nothing may alias the frame any more.
 func (c *conn) unload(r *request) {
-	c.keep(r, 0)
+	c.srv.room.leave(&r.share)
 	r.body = nil
 }
 

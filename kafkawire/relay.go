@@ -72,7 +72,7 @@ func (c *conn) relay(ctx context.Context, r *request) (resp kmsg.Response, ok bo
 	}
 	switch r.body.(type) {
 	case *kmsg.JoinGroupRequest, *kmsg.SyncGroupRequest:
-		c.keep(r, 0) // the frames that end such a wait need the room
+		c.park(r, 0) // the frames that end such a wait need the room
 	}
 	resp, err := c.ask(ctx, r, r.body, at, names[0])
 	if err != nil {

@@ -206,7 +206,7 @@ func (s *Server) giveBack(r *request) {
 			reuseFrame(r.frame)
 			r.frame, r.body = nil, nil
 		}
-		s.room.keep(&r.share, 0)
+		s.room.leave(&r.share)
 	}
 	if len(r.reading) == 0 {
 		give()
