@@ -77,10 +77,16 @@ func (db *DB) Register(ctx context.Context, b BrokerRow, wanted int32, previous 
 
 // Heartbeat says that the broker is alive. ok is false when the id is another's
 // by now, because this broker was silent for too long. A database that does not
-// know of the heartbeat before is another one: it becomes another incarnation.
+// know of the heartbeat before is another one: it becomes another incarnation. One that
+// was made unsafe meanwhile is not used until it is safe again.
 func (db *DB) Heartbeat(ctx context.Context, id int32, instance uuid.UUID) (ok bool, err error) {
 	before := db.lastPulse() // from before it is sent: two may be under way
-	rows, epoch, err := collect(ctx, db, db.admin, "heartbeat", db.writeError, pgx.RowTo[int64], brokerHeartbeatSQL, []any{id, instance})
+	safe := true
+	scan := func(row pgx.CollectableRow) (beats int64, err error) {
+		err = row.Scan(&beats, &safe)
+		return beats, err
+	}
+	rows, epoch, err := collect(ctx, db, db.admin, "heartbeat", db.writeError, scan, brokerHeartbeatSQL, []any{id, instance})
 	if err != nil {
 		return false, err
 	}
@@ -89,6 +95,9 @@ func (db *DB) Heartbeat(ctx context.Context, id int32, instance uuid.UUID) (ok b
 		db.missed(before)
 	} else if len(rows) > 0 {
 		db.felt(pulse{epoch, id, instance, rows[0]})
+	}
+	if !safe && !db.cfg.UnsafeDatabase {
+		db.reset() // those opened next say why they are refused
 	}
 	return len(rows) == 1, nil
 }

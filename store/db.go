@@ -212,6 +212,8 @@ func (c Config) pin(cc *pgconn.Config) {
 		"application_name":                    "queen/" + c.Application,
 		"search_path":                         pgx.Identifier{c.Schema}.Sanitize() + ",pg_temp",
 		"client_encoding":                     "UTF8",
+		"client_min_messages":                 "warning", // onNotice must hear of commits that skipped their standby
+		"extra_float_digits":                  "1",       // a number that is stored as text keeps its value
 		"default_transaction_isolation":       "read committed",
 		"synchronous_commit":                  "on",
 		"plan_cache_mode":                     "force_generic_plan",
@@ -262,7 +264,7 @@ func (db *DB) afterConnect(ctx context.Context, conn *pgx.Conn) error {
 	s := &session{resets: db.resets.Load()}
 	conn.PgConn().CustomData()[sessionKey] = s
 	registerArrays(conn.TypeMap())
-	if err := checkServer(ctx, conn, db.cfg.UnsafeDatabase); err != nil {
+	if err := checkServer(ctx, conn, db.cfg); err != nil {
 		return err
 	}
 	inc, err := db.observe(ctx, conn)
@@ -302,6 +304,11 @@ func (db *DB) lost(conn *pgx.Conn, err error) {
 	if !db.resets.CompareAndSwap(opened, opened+1) {
 		return // opened before the last reset: dropped already
 	}
+	db.reset()
+}
+
+// reset has all connections opened anew, those in use when they are given back.
+func (db *DB) reset() {
 	for _, p := range []*pgxpool.Pool{db.write, db.read, db.admin} {
 		p.Reset()
 	}

@@ -33,7 +33,8 @@ var (
 	ErrForbidden = errors.New("not allowed in the database")
 	// ErrUnsafeDatabase: the server is set to lose commits when its machine stops.
 	ErrUnsafeDatabase = errors.New("unsafe database")
-	// ErrUnsupportedServer: the server is too old, or the database's encoding is not UTF8.
+	// ErrUnsupportedServer: the server is too old, the database's encoding is not UTF8, or
+	// there is a pooler in between that drops what connections are opened with.
 	ErrUnsupportedServer = errors.New("unsupported database server")
 
 	// ErrNotFound: there is no such row.
@@ -200,6 +201,8 @@ func openError(err error) error {
 			return err // who we are, a database that does not exist, or may not be entered
 		case pe.Code == "42704", pe.Code == "22023":
 			return err // the URL sets a parameter that does not exist, or to what it cannot be
+		case pe.Code == "08P01": // what pgbouncer says of a parameter it does not know
+			return fmt.Errorf("%w: a pooler that does not pass on what connections ask for; connect to PostgreSQL itself: %w", ErrUnsupportedServer, err)
 		}
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -201,7 +201,7 @@ func TestContextThatEndsWhileWaitingLeavesOutcomeUnknown(t *testing.T) {
 
 func TestCommitThatSkippedItsStandbyIsUnknown(t *testing.T) {
 	t.Parallel()
-	s := storetest.NewServer(t)
+	s := storetest.NewServer(t, "client_min_messages=error") // what warns of it is wanted all the same
 	db := openNamed(t, s.Config(t, nil), nil)
 	pool := storetest.Pool(t, db)
 	p := partitions(t, db, "q", 1)
@@ -405,6 +405,8 @@ func TestConnectionsPinTheirSettings(t *testing.T) {
 			"idle_in_transaction_session_timeout": "5s",
 			"application_name":                    `queen/test/odd "name"`,
 			"client_encoding":                     "UTF8",
+			"client_min_messages":                 "warning",
+			"extra_float_digits":                  "1",
 		} {
 			var got string
 			if err := p.QueryRow(t.Context(), "SELECT current_setting($1)", name).Scan(&got); err != nil || got != want {

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 //go:embed query/incarnation_observe.sql
@@ -75,9 +74,7 @@ func (db *DB) missed(p *pulse) {
 	db.mu.Unlock()
 	db.cfg.Log.Warn("the database does not know of this broker's last heartbeat: it was restored, or another broker has taken the id; connecting anew",
 		"broker", p.broker, "heartbeats", p.beats)
-	for _, pool := range []*pgxpool.Pool{db.write, db.read, db.admin} {
-		pool.Reset()
-	}
+	db.reset()
 }
 
 // observe tells the database which incarnation it is and learns its epoch. The
@@ -114,11 +111,16 @@ func (db *DB) observe(ctx context.Context, conn *pgx.Conn) (Incarnation, error) 
 	return inc, nil
 }
 
+// pinnedWords are the settings of pin that make an answer true or false, rather than
+// late, and are read back as they were set.
+var pinnedWords = []string{"search_path", "default_transaction_isolation", "synchronous_commit", "client_min_messages", "client_encoding"}
+
 // checkServer refuses servers on which the promises of this package do not hold.
-func checkServer(ctx context.Context, conn *pgx.Conn, unsafe bool) error {
+func checkServer(ctx context.Context, conn *pgx.Conn, cfg Config) error {
 	var version int
 	var fsync, fullPageWrites, encoding string
-	if err := conn.QueryRow(ctx, serverCheckSQL).Scan(&version, &fsync, &fullPageWrites, &encoding); err != nil {
+	var words []string
+	if err := conn.QueryRow(ctx, serverCheckSQL, pinnedWords).Scan(&version, &fsync, &fullPageWrites, &encoding, &words); err != nil {
 		return fmt.Errorf("check server: %w", err)
 	}
 	if version < serverVersionMin {
@@ -129,10 +131,16 @@ func checkServer(ctx context.Context, conn *pgx.Conn, unsafe bool) error {
 		return fmt.Errorf("%w: the database's encoding is %s; create one with ENCODING 'UTF8' TEMPLATE template0", ErrUnsupportedServer, encoding)
 	}
 	for _, s := range []struct{ name, value string }{{"fsync", fsync}, {"full_page_writes", fullPageWrites}} {
-		if s.value != "on" && !unsafe {
+		if s.value != "on" && !cfg.UnsafeDatabase {
 			return fmt.Errorf("%w: the server runs with %s=%s, so acknowledged messages can be lost; "+
 				"run ALTER SYSTEM SET %s = on and SELECT pg_reload_conf(), or allow it with --unsafe-database",
 				ErrUnsafeDatabase, s.name, s.value, s.name)
+		}
+	}
+	for i, name := range pinnedWords {
+		if want := conn.Config().RuntimeParams[name]; words[i] != want {
+			return fmt.Errorf("%w: the connection was opened with %s=%s and has %s: something in between, a pooler mostly, drops what connections ask for; "+
+				"connect to PostgreSQL itself", ErrUnsupportedServer, name, want, words[i])
 		}
 	}
 	return nil

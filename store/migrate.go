@@ -84,7 +84,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 	}
 	// Closing ends the session and with it the lock.
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if err := checkServer(ctx, conn, cfg.UnsafeDatabase); err != nil {
+	if err := checkServer(ctx, conn, cfg); err != nil {
 		return fmt.Errorf("migrate: %w", lostError(err, conn.IsClosed()))
 	}
 	if err := migrateOn(ctx, conn, cfg, migrationFiles, functionFiles); err != nil {
