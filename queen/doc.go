@@ -55,6 +55,7 @@
 //	compression.go recompression.go unpacking.go   their codecs, and how many are unpacked at once
 //	segment.go packing.go id.go   the stored format, message ids
 //	read.go reader.go fetch.go tail.go spill.go waiters.go watch.go   reading
+//	damage.go      what is stored and cannot be read, told to the log
 //	answer_room.go the memory of answers, over all clients
 //	offsets.go times.go   offsets by epoch and by time, committed positions; truncate.go: a raised log start
 //	changes.go     which partitions were written to

@@ -43,6 +43,8 @@ type Engine struct {
 	laggards tally[[]PartitionLag]
 	tallies  chan func(context.Context) // what is to be made of them; room for one each
 
+	damage damage
+
 	timerSet chan struct{} // buffered: a timer is due soon
 
 	stopping chan struct{} // closed by Interrupt

@@ -39,7 +39,9 @@ func (e *Engine) Fetch(ctx context.Context, r FetchRequest) ([]Fetched, error) {
 			last := lastOffset(s.answer.Batches[n-1])
 			var cut bool
 			if out[i].Messages, cut, err = s.p.decode(s.segs, s.item.Offset, last, room); err != nil {
-				return nil, fmt.Errorf("fetch: %w", err)
+				e.damaged(s.p, err)
+				out[i].Err, found = fmt.Errorf("fetch: %w", err), true
+				continue
 			}
 			if cut || len(out[i].Messages) > 0 {
 				found = true
@@ -86,7 +88,8 @@ func (u *unpackRoom) take(m *StoredMessage) bool {
 func (u *unpackRoom) spent() bool { return u.left <= 0 && u.used > 0 }
 
 // decode unpacks the messages of segs with offsets from … to, as long as there is
-// room for them; cut says that there was none for all.
+// room for them; cut says that there was none for all, or that what follows cannot be
+// read. It is an error only where nothing before it can.
 func (p *partition) decode(segs []*segment, from, to int64, room *unpackRoom) (out []StoredMessage, cut bool, err error) {
 	for _, seg := range segs {
 		past := false
@@ -101,6 +104,9 @@ func (p *partition) decode(segs []*segment, from, to int64, room *unpackRoom) (o
 			out = append(out, m)
 			return true
 		})
+		if err != nil && len(out) > 0 {
+			return out, true, nil
+		}
 		if err != nil {
 			return nil, false, err
 		}

@@ -2,6 +2,7 @@ package queen
 
 import (
 	"errors"
+	"fmt"
 
 	"queenmq/store"
 )
@@ -36,6 +37,10 @@ func storeError(verb string, err error) error {
 		return &ledgerError{verb, ErrOutcomeUnknown, err}
 	case errors.Is(err, store.ErrStorageFull):
 		return &ledgerError{verb, ErrStorageFull, err}
+	case errors.Is(err, store.ErrCorrupted):
+		return &ledgerError{verb, ErrCorruptBatch, err}
+	case errors.Is(err, ErrCorruptBatch): // found by us in what was read
+		return fmt.Errorf("%s: %w", verb, err)
 	default:
 		// Also what we did not foresee: it was rolled back, and a retry is right.
 		return &ledgerError{verb, ErrUnavailable, err}

@@ -3,6 +3,7 @@ package queen
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -101,7 +102,13 @@ func (e *Engine) Offsets(ctx context.Context, qs []OffsetQuery) ([]OffsetAnswer,
 			continue
 		}
 		p.seen(m.Incarnation, m.LogStart, m.NextOffset)
-		if out[i], err = e.offsetAt(ctx, p, qs[i].Timestamp, m); err != nil {
+		out[i], err = e.offsetAt(ctx, p, qs[i].Timestamp, m)
+		switch {
+		case errors.Is(err, ErrCorruptBatch):
+			e.damaged(p, err)
+			out[i] = noOffset
+			out[i].Err = err
+		case err != nil:
 			return nil, err
 		}
 	}

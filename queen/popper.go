@@ -153,6 +153,11 @@ func (e *Engine) claim(ctx context.Context, r *PopRequest, s *popSet, parts []*p
 		given, refused, err = e.db.Claim(ctx, req)
 		return err
 	})
+	if errors.Is(err, store.ErrCorrupted) {
+		held.settle(n, 0)
+		n = 0
+		return e.claimApart(ctx, r, s, parts, storeError("claim", err))
+	}
 	if err != nil {
 		e.hotlist.add(s, parts...)
 		if errors.Is(err, store.ErrOutcomeUnknown) {
@@ -205,6 +210,26 @@ func (e *Engine) claim(ctx context.Context, r *PopRequest, s *popSet, parts []*p
 	return got, nil
 }
 
+// claimApart claims candidates one by one, of which PostgreSQL cannot read one, until
+// something is given.
+func (e *Engine) claimApart(ctx context.Context, r *PopRequest, s *popSet, parts []*partition, broken error) ([]Popped, error) {
+	if len(parts) == 1 {
+		e.damaged(parts[0], broken)
+		e.hotlist.add(s, parts...)
+		return nil, broken
+	}
+	one := *r
+	one.Partitions = 1
+	for i := range parts {
+		got, err := e.claim(ctx, &one, s, parts[i:i+1])
+		if len(got) > 0 || err != nil && !errors.Is(err, ErrCorruptBatch) {
+			e.hotlist.add(s, parts[i+1:]...)
+			return got, err
+		}
+	}
+	return nil, broken
+}
+
 // proposed tells the hotlist what became of a claim's candidates, and lists the queues,
 // ascending, in which the group has no position and no subscription.
 func (e *Engine) proposed(s *popSet, parts []*partition, given []store.Claim, refused []store.Refused) (unknown []int64) {
@@ -250,11 +275,17 @@ func (e *Engine) unpack(ctx context.Context, r *PopRequest, group string, lease 
 	var empty []store.CursorAck
 	beyond = make([]int64, len(given))
 	var whole []*partition
+	var broken error
 	for i, c := range given {
 		p := parts[slices.IndexFunc(parts, func(p *partition) bool { return p.id == c.Partition })]
 		msgs, holes, err := unpackClaim(p, c, room)
 		if cut := (*cutError)(nil); errors.As(err, &cut) && len(whole) > 0 {
 			return nil, nil, &cutError{parts: whole} // they fit as they are
+		}
+		if errors.Is(err, ErrCorruptBatch) {
+			e.damaged(p, err)
+			broken, beyond[i] = err, c.Next-1
+			continue
 		}
 		if err != nil {
 			return nil, nil, err
@@ -269,6 +300,9 @@ func (e *Engine) unpack(ctx context.Context, r *PopRequest, group string, lease 
 			got = append(got, Popped{Queue: p.queue.name(), Partition: p.name, PartitionID: p.id, Group: r.Group, Messages: msgs})
 		}
 	}
+	if broken != nil && len(got) == 0 {
+		return nil, nil, broken
+	} // else its partition stays leased: the others are not to wait for it every time
 	if len(empty) > 0 && !r.AutoAck {
 		if _, err := e.ackUntilKnown(ctx, empty); err != nil {
 			return nil, nil, storeError("claim", err)
@@ -286,13 +320,16 @@ func completed(group string, partition int64, lease uuid.UUID, offsets []int64) 
 // claim, after it was seen that the caller is still there. What it no longer holds
 // is not given.
 func (e *Engine) deliver(ctx context.Context, group string, lease uuid.UUID, got []Popped, given []store.Claim, beyond []int64) ([]Popped, error) {
-	acks := make([]store.CursorAck, len(given))
+	acks := make([]store.CursorAck, 0, len(given))
 	for i, c := range given {
+		if beyond[i] < c.Next {
+			continue // it cannot be read
+		}
 		offsets := make([]int64, 0, beyond[i]-c.Next+1)
 		for o := c.Next; o <= beyond[i]; o++ {
 			offsets = append(offsets, o)
 		}
-		acks[i] = completed(group, c.Partition, lease, offsets)
+		acks = append(acks, completed(group, c.Partition, lease, offsets))
 	}
 	verdicts, err := e.ackUntilKnown(ctx, acks)
 	if err != nil {
@@ -301,7 +338,7 @@ func (e *Engine) deliver(ctx context.Context, group string, lease uuid.UUID, got
 	}
 	for i, v := range verdicts {
 		if v.Err != nil {
-			got = slices.DeleteFunc(got, func(p Popped) bool { return p.PartitionID == given[i].Partition })
+			got = slices.DeleteFunc(got, func(p Popped) bool { return p.PartitionID == acks[i].Partition })
 		}
 	}
 	return got, nil
@@ -311,17 +348,24 @@ func (e *Engine) deliver(ctx context.Context, group string, lease uuid.UUID, got
 // the offsets given that hold none. Where none of them holds one, the list goes on
 // to the next message: a large hole is not crossed a batch at a time.
 func unpackClaim(p *partition, c store.Claim, room *unpackRoom) (msgs []StoredMessage, holes []int64, err error) {
-	segs := make([]*segment, len(c.Segments))
-	for i, row := range c.Segments {
-		if segs[i], err = loadRow(row); err != nil {
-			return nil, nil, err
+	segs := make([]*segment, 0, len(c.Segments))
+	var broken error
+	for _, row := range c.Segments {
+		seg, err := loadRow(row)
+		if err != nil {
+			broken = err
+			break
 		}
+		segs = append(segs, seg)
 	}
 	all, cut, err := p.decode(segs, c.Next, c.End, room)
+	if err == nil && len(all) == 0 {
+		err = broken
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("pop: %w", err)
 	}
-	if cut {
+	if cut || broken != nil { // what lies before it first
 		return nil, nil, &cutError{[]*partition{p}, max(1, len(all))}
 	}
 	next := c.Next

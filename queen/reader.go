@@ -2,6 +2,7 @@ package queen
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -234,21 +235,54 @@ func (e *Engine) look(ctx context.Context, items []readState, room *lookRoom) (n
 	if len(spans) == 0 {
 		return n, bad, nil
 	}
-	rows, err := e.db.Read(ctx, spans, max(room.bytesMax-n, 1))
+	rows, errs, err := e.readSpans(ctx, spans, max(room.bytesMax-n, 1))
 	if err != nil {
-		return 0, false, storeError("read", err)
+		return 0, false, err
 	}
 	e.metrics.storeReads.Add(float64(len(spans)))
 	for k, s := range asked {
-		s.p.askedAt.Store(now.UnixNano())
-		got, err := e.take(s, rows[k], min(s.item.MaxBytes, room.bytesMax-n), n == 0)
-		if err != nil {
-			return 0, false, err
+		if errs != nil && errs[k] != nil {
+			e.damaged(s.p, errs[k])
+			s.answer = e.empty(s.p)
+			s.answer.Err, bad = errs[k], true
+			continue
 		}
+		s.p.askedAt.Store(now.UnixNano())
+		got := e.take(s, rows[k], min(s.item.MaxBytes, room.bytesMax-n), n == 0)
 		n += got
 		bad = bad || s.answer.Err != nil
 	}
 	return n, bad, nil
+}
+
+// readSpans reads spans in one statement, or, where PostgreSQL cannot read what it
+// stored of one of them, each in its own: errs has what is wrong with which, or is nil.
+func (e *Engine) readSpans(ctx context.Context, spans []store.ReadSpan, bytesMax int) (reads []store.SpanRead, errs []error, err error) {
+	reads, err = e.db.Read(ctx, spans, bytesMax)
+	if err == nil {
+		return reads, nil, nil
+	}
+	if !errors.Is(err, store.ErrCorrupted) {
+		return nil, nil, storeError("read", err)
+	}
+	if len(spans) == 1 {
+		return make([]store.SpanRead, 1), []error{storeError("read", err)}, nil
+	}
+	reads, errs = make([]store.SpanRead, len(spans)), make([]error, len(spans))
+	for i := range spans {
+		one, oneErrs, err := e.readSpans(ctx, spans[i:i+1], max(bytesMax, 1))
+		if err != nil {
+			return nil, nil, err
+		}
+		if reads[i] = one[0]; oneErrs != nil {
+			errs[i] = oneErrs[0]
+			continue
+		}
+		for _, seg := range reads[i].Segments {
+			bytesMax -= len(seg.Data)
+		}
+	}
+	return reads, errs, nil
 }
 
 // spilled is what was kept of a partition when it left the tail, as the tail would give it.
@@ -278,24 +312,29 @@ func (e *Engine) empty(p *partition) ReadAnswer {
 }
 
 // take makes an item's answer of what the database said; it returns the bytes given.
-func (e *Engine) take(s *readState, r store.SpanRead, limit int, first bool) (int, error) {
+// A segment that cannot be read is the item's error when nothing before it is left.
+func (e *Engine) take(s *readState, r store.SpanRead, limit int, first bool) int {
 	if !r.Found {
 		e.catalog.drop(s.p.queue)
 		s.answer = noAnswer(unknownQueue(s.item.Partition.Queue))
-		return 0, nil
+		return 0
 	}
 	s.p.seen(r.Incarnation, r.LogStart, r.NextOffset)
 	s.answer = ReadAnswer{LogStart: r.LogStart, HighWatermark: r.NextOffset, LastStable: r.NextOffset}
 	if s.item.Offset < r.LogStart || s.item.Offset > r.NextOffset {
 		s.answer.Err = fmt.Errorf("%w: offset %d, the log has %d to %d", ErrOffsetOutOfRange, s.item.Offset, r.LogStart, r.NextOffset)
-		return 0, nil
+		return 0
 	}
 	segs := make([]*segment, 0, len(r.Segments))
 	lent := &lentMemory{}
 	for _, row := range r.Segments {
 		seg, err := loadRow(row)
 		if err != nil {
-			return 0, err
+			e.damaged(s.p, err)
+			if len(segs) == 0 {
+				s.answer.Err = err
+			}
+			break
 		}
 		segs = append(segs, seg)
 		if seg.end == r.NextOffset-1 {
@@ -307,7 +346,7 @@ func (e *Engine) take(s *readState, r store.SpanRead, limit int, first bool) (in
 	if s.lend {
 		s.answer.lent = lent
 	}
-	return s.give(segs, limit, first), nil
+	return s.give(segs, limit, first)
 }
 
 // loadRow is loadSegment of a row that was read: nothing may look at its data any more.

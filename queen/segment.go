@@ -3,6 +3,7 @@ package queen
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"sort"
 	"strconv"
 	"time"
@@ -310,6 +311,10 @@ func (s *segment) messages(from int64, max int, yield func(StoredMessage) bool) 
 		info, err := lookBatch(b.data)
 		if err != nil {
 			return fmt.Errorf("batch at offset %d: %w", b.base, err)
+		}
+		// Clients of Kafka look for themselves; who gets messages has nothing to look at.
+		if crc32.Checksum(b.data[batchAtAttributes:], castagnoli) != binary.BigEndian.Uint32(b.data[batchAtCRC:]) {
+			return fmt.Errorf("batch at offset %d does not match its CRC: %w", b.base, ErrCorruptBatch)
 		}
 		it, err := iterateOwned(b.data, info, storedRecordsMax)
 		if err != nil {

@@ -321,6 +321,9 @@ func (w *writer) outcome(f *flight, err error) error {
 	if f.unknown {
 		return fmt.Errorf("%w: the database did not confirm in time; retry", ErrOutcomeUnknown)
 	}
+	if errors.Is(err, store.ErrCorrupted) {
+		return &ledgerError{"append", ErrUnavailable, err} // ErrCorruptBatch would say it of what was sent
+	}
 	return storeError("append", err)
 }
 

@@ -23,6 +23,9 @@ var (
 	// ErrStorageFull: nothing was written; PostgreSQL has no space left.
 	ErrStorageFull = errors.New("database storage full")
 
+	// ErrCorrupted: nothing was written; PostgreSQL cannot read what it stored.
+	ErrCorrupted = errors.New("data corrupted")
+
 	// ErrNotMigrated: the schema lacks something this binary calls.
 	ErrNotMigrated = errors.New("database schema not migrated")
 	// ErrNewerSchema: the schema was migrated by a newer version.
@@ -136,7 +139,7 @@ func (db *DB) writeError(verb string, conn *pgx.Conn, err error) error {
 	case full:
 		return fmt.Errorf("%s: %w: %w", verb, ErrStorageFull, err)
 	default:
-		return fmt.Errorf("%s: %w", verb, err)
+		return refusedError(verb, err)
 	}
 }
 
@@ -155,8 +158,18 @@ func (db *DB) readError(verb string, conn *pgx.Conn, err error) error {
 	case full:
 		return fmt.Errorf("%s: %w: %w", verb, ErrStorageFull, err)
 	default:
-		return fmt.Errorf("%s: %w", verb, err)
+		return refusedError(verb, err)
 	}
+}
+
+// refusedError is that of a call which would be refused again; where PostgreSQL found a
+// page, a row or an index damaged it says so.
+func refusedError(verb string, err error) error {
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) && (pe.Code == "XX001" || pe.Code == "XX002") {
+		return fmt.Errorf("%s: %w: %w", verb, ErrCorrupted, err)
+	}
+	return fmt.Errorf("%s: %w", verb, err)
 }
 
 // acquireError translates the error of taking a connection from a pool for the call
