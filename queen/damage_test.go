@@ -45,8 +45,10 @@ func TestDamagedSegmentIsToldAndHoldsUpNobodyElse(t *testing.T) {
 			defer b.stop(t)
 
 			f, err := b[0].Fetch(t.Context(), FetchRequest{MaxBytes: 1 << 20, Items: []FetchItem{
-				{Queue: "q", Partition: "a", MaxBytes: 1 << 20}, {Queue: "q", Partition: "b", MaxBytes: 1 << 20},
-				{Queue: "q", Partition: "b", Offset: 1, MaxBytes: 1 << 20}, {Queue: "q", Partition: "c", MaxBytes: 1 << 20},
+				{Queue: "q", Partition: "a", MaxBytes: 1 << 20},
+				{Queue: "q", Partition: "b", MaxBytes: 1 << 20},
+				{Queue: "q", Partition: "b", Offset: 1, MaxBytes: 1 << 20},
+				{Queue: "q", Partition: "c", MaxBytes: 1 << 20},
 			}})
 			if err != nil {
 				t.Fatal(err)
