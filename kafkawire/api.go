@@ -2,6 +2,7 @@ package kafkawire
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -38,6 +39,12 @@ type api struct {
 	// advertised address may have to answer it, see relay.go.
 	groups bool
 
+	// room says when room for its reply is taken.
+	room replyRoomWhen
+	// replies is what replies to it had lately, those to requests for all there is in
+	// the second place.
+	replies *[2]lately
+
 	// handle answers a request that waits for the reply before it. It runs in the
 	// connection's write loop; ctx ends when the client hangs up or the server stops.
 	handle func(c *conn, ctx context.Context, r *request) (kmsg.Response, error)
@@ -64,16 +71,16 @@ func table(cfg Config) []api {
 		// Produce is advertised from 0: librdkafka before 2.11 switches gzip, snappy
 		// and lz4 off where it does not see version 0 (KAFKA-18659). 0–2 are refused.
 		{key: 0, advertised: 0, min: 3, max: 13, bytesMax: cfg.ProduceBytesMax, walk: walkProduce, expands: 1, start: (*conn).produce},
-		{key: 1, advertised: 4, min: 4, max: 18, bytesMax: large, walk: walkFetch, expands: expandsMax, handle: (*conn).fetch},
+		{key: 1, advertised: 4, min: 4, max: 18, bytesMax: large, walk: walkFetch, expands: expandsMax, room: roomByHandler, handle: (*conn).fetch},
 		{key: 2, advertised: 1, min: 1, max: 11, bytesMax: medium, expands: expandsMax, handle: (*conn).listOffsets},
 		{key: 3, advertised: 0, min: 0, max: 13, bytesMax: medium, expands: expandsMax, handle: (*conn).metadata},
 		{key: 8, groups: true, advertised: 0, min: 0, max: 10, bytesMax: large, expands: expandsMax, lasting: true, handle: (*conn).offsetCommit},
 		{key: 9, groups: true, advertised: 1, min: 1, max: 10, bytesMax: large, expands: expandsMax, handle: (*conn).offsetFetch},
 		{key: 10, advertised: 0, min: 0, max: 6, bytesMax: tiny, expands: expandsMax, handle: (*conn).findCoordinator},
-		{key: 11, groups: true, advertised: 0, min: 0, max: 9, bytesMax: small, expands: expandsMax, handle: (*conn).joinGroup},
+		{key: 11, groups: true, advertised: 0, min: 0, max: 9, bytesMax: small, expands: expandsMax, room: roomAfter, handle: (*conn).joinGroup},
 		{key: 12, groups: true, advertised: 0, min: 0, max: 4, bytesMax: tiny, expands: expandsMax, handle: (*conn).heartbeat},
 		{key: 13, groups: true, advertised: 0, min: 0, max: 5, bytesMax: small, expands: expandsMax, lasting: true, handle: (*conn).leaveGroup},
-		{key: 14, groups: true, advertised: 0, min: 0, max: 5, bytesMax: large, expands: expandsMax, handle: (*conn).syncGroup},
+		{key: 14, groups: true, advertised: 0, min: 0, max: 5, bytesMax: large, expands: expandsMax, room: roomAfter, handle: (*conn).syncGroup},
 		{key: 15, groups: true, advertised: 0, min: 0, max: 6, bytesMax: tiny, expands: expandsMax, handle: (*conn).describeGroups},
 		{key: 16, groups: true, advertised: 0, min: 0, max: 5, bytesMax: tiny, expands: expandsMax, handle: (*conn).listGroups},
 		{key: 18, advertised: 0, min: 0, max: 5, bytesMax: tiny, expands: expandsMax, handle: (*conn).apiVersions},
@@ -99,7 +106,7 @@ func table(cfg Config) []api {
 		{key: 75, advertised: 0, min: 0, max: 0, bytesMax: medium, expands: expandsMax, handle: (*conn).describeTopicPartitions},
 	}
 	for i := range rows {
-		rows[i].name = kmsg.NameForKey(rows[i].key)
+		rows[i].name, rows[i].replies = kmsg.NameForKey(rows[i].key), new([2]lately)
 	}
 	return rows
 }
@@ -118,6 +125,21 @@ func (s *Server) lookup(p prefix) (*api, error) {
 		return nil, badFramef("%s version %d is not served, only %s", a.name, p.version, a.versions())
 	}
 	return a, nil
+}
+
+// lately is where the sizes of replies to such a request are noted.
+func (a *api) lately(body kmsg.Request) *lately {
+	all := false
+	switch req := body.(type) {
+	case *kmsg.MetadataRequest:
+		all = listsAll(req)
+	case *kmsg.OffsetFetchRequest:
+		all = req.Version < 8 && req.Topics == nil || slices.ContainsFunc(req.Groups, func(g kmsg.OffsetFetchRequestGroup) bool { return g.Topics == nil })
+	}
+	if all {
+		return &a.replies[1]
+	}
+	return &a.replies[0]
 }
 
 func (a *api) versions() string {

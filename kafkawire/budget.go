@@ -38,6 +38,15 @@ const ownBytes = 4 << 10
 // share is what a frame holds of each part.
 type share [roomParts]int64
 
+// bytes is all that it holds.
+func (s *share) bytes() int64 {
+	n := int64(0)
+	for _, held := range s {
+		n += held
+	}
+	return n
+}
+
 func newRoom(size int64) *room {
 	r := &room{}
 	for i, tenths := range roomTenths {
@@ -156,7 +165,14 @@ func (b *budget) tryTake(n int64) bool {
 	return true
 }
 
-// give returns n bytes.
+// wanted says whether somebody waits.
+func (b *budget) wanted() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.queue.Len() > 0
+}
+
+// give returns n bytes; below 0 it takes them, there or not.
 func (b *budget) give(n int64) {
 	if n == 0 {
 		return

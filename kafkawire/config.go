@@ -41,8 +41,13 @@ type Config struct {
 	// is larger than its part. A reader waits InFlightWait for room, then its
 	// connection is closed; default 128 MiB.
 	InFlightBytesMax int64
-	// InFlightWait is how long a reader waits for room; default 30 s.
+	// InFlightWait is how long a reader waits for room, and a request for that of its
+	// reply; default 30 s.
 	InFlightWait time.Duration
+	// ReplyBytesMax bounds the replies being made and read, over all connections, but
+	// for their records and for short ones. At the bound requests wait, and replies
+	// that are read slowly are cut off with their connection; default 128 MiB.
+	ReplyBytesMax int64
 	// PipelineMax bounds the requests read ahead of their replies on one
 	// connection; the reader waits; default 64.
 	PipelineMax int
@@ -118,6 +123,9 @@ func (c Config) withDefaults() Config {
 	if c.InFlightBytesMax == 0 {
 		c.InFlightBytesMax = 128 << 20
 	}
+	if c.ReplyBytesMax == 0 {
+		c.ReplyBytesMax = 128 << 20
+	}
 	wait(&c.InFlightWait, 30*time.Second)
 	wait(&c.FetchWaitMax, 5*time.Minute)
 	wait(&c.ProduceTimeout, 30*time.Second)
@@ -146,6 +154,7 @@ func (c Config) validate() error {
 		atLeast("ElementsMax", int64(c.ElementsMax), 1),
 		atLeast("FetchPartitionsMax", int64(c.FetchPartitionsMax), 1),
 		atLeast("InFlightBytesMax", c.InFlightBytesMax, 1<<10),
+		atLeast("ReplyBytesMax", c.ReplyBytesMax, 1<<10),
 		atLeast("PipelineMax", int64(c.PipelineMax), 1),
 		atLeast("FetchBytesMax", int64(c.FetchBytesMax), 1),
 		atLeast("ConnectionsMax", int64(c.ConnectionsMax), 1),

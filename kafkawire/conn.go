@@ -26,7 +26,8 @@ type request struct {
 	correlationID int32
 	clientID      string       // empty where the client sent null
 	body          kmsg.Request // its byte fields alias the frame, which is dropped with the reply
-	share         share        // of the server's room, given back when the reply is written
+	share         share        // of the server's room, given back when the reply is there, or later where appends read the frame
+	replyHeld     int64        // of the server's room for replies, given back when the reply is written
 	// frame is what body aliases, where its memory is to be used again.
 	frame []byte
 	// over ends what the request's answer was waited for with, once it is written or
@@ -48,6 +49,8 @@ type reply struct {
 	// loop runs the handler when its turn comes, which is what makes every
 	// request but Produce wait for the reply before it.
 	wait answer
+	// ahead is what the request was counted with in conn.ahead.
+	ahead int64
 }
 
 // conn is one connection: a read loop that starts requests in order, a write
@@ -75,6 +78,10 @@ type conn struct {
 	// serial counts the requests in replies that a Produce must not overtake:
 	// those not started, and those started by the write loop that are no Produce.
 	serial atomic.Int64
+	// ahead is the room held by requests that were read and wait for their turn.
+	// Beyond aheadBytesMax no more are read; turn, which holds one, says that it is less.
+	ahead atomic.Int64
+	turn  chan struct{}
 	// open counts requests read and not yet answered; such a connection is not idle.
 	open atomic.Int64
 
@@ -91,6 +98,7 @@ func newConn(s *Server, nc net.Conn, host string) *conn {
 		srv: s, nc: nc, host: host,
 		log:     s.log.With("remote", host),
 		done:    make(chan struct{}),
+		turn:    make(chan struct{}, 1),
 		in:      bufio.NewReaderSize(nc, ownBytes),
 		replies: make(chan *reply, s.cfg.PipelineMax),
 	}
@@ -148,8 +156,21 @@ func (c *conn) serve() {
 	}
 }
 
+// aheadBytesMax is how much room requests that wait for their turn may hold before no
+// more are read: who sends many and reads no answer would take it from everybody.
+const aheadBytesMax = 4 << 10
+
 func (c *conn) readLoop() error {
 	for {
+		for c.ahead.Load() > aheadBytesMax {
+			select {
+			case <-c.turn:
+			case <-c.done:
+				return net.ErrClosed
+			case <-c.ctx.Done():
+				return context.Cause(c.ctx)
+			}
+		}
 		req, err := c.readRequest()
 		if err != nil {
 			return err
@@ -160,6 +181,8 @@ func (c *conn) readLoop() error {
 			r.wait = c.start(req)
 		} else {
 			c.serial.Add(1)
+			r.ahead = req.share.bytes()
+			c.ahead.Add(r.ahead)
 		}
 		select {
 		case c.replies <- r:
@@ -351,6 +374,11 @@ func (c *conn) panicked(req *request, p any) error {
 
 func (c *conn) writeLoop() error {
 	for r := range c.replies {
+		c.ahead.Add(-r.ahead)
+		select {
+		case c.turn <- struct{}{}:
+		default:
+		}
 		if err := c.serveReply(r); err != nil {
 			return err
 		}
@@ -361,15 +389,46 @@ func (c *conn) writeLoop() error {
 // serveReply waits for a reply, writes it, and lets go of what it held.
 func (c *conn) serveReply(r *reply) error {
 	defer c.release(r)
+	req := r.req
+	size := req.api.lately(req.body)
+	if req.api.room == roomBefore {
+		if err := c.replyRoom(req, replyMaking*size.bytes.Load()); err != nil {
+			return err
+		}
+	}
 	resp, err := c.finish(r)
-	if r.req.api.start == nil { // what was asked is done with, and the answer may be read slowly
-		c.srv.room.leave(&r.req.share)
+	if req.api.start == nil { // what was asked is done with, and the answer may be read slowly
+		c.srv.room.leave(&req.share)
 	}
+	if err == nil && resp != nil && req.api.room == roomAfter {
+		err = c.replyRoom(req, size.bytes.Load())
+	}
+	s, splices := resp.(spliced)
 	if err == nil && resp != nil {
-		err = c.write(r.req, resp)
+		w := splicer{b: c.out[:0]}
+		if err = w.encode(req.correlationID, resp); err != nil {
+			err = fmt.Errorf("answering %s: %w", req.api.name, err)
+		} else {
+			// From here on nothing keeps resp, which is as large as what is written, or larger.
+			if splices {
+				s.encoded()
+			}
+			size.saw(int64(len(w.b)))
+			c.srv.replies.settle(&req.replyHeld, int64(len(w.b)))
+			err = c.write(&w, s)
+		}
 	}
-	if s, ok := resp.(spliced); ok {
+	if splices {
 		s.release()
+	}
+	return err
+}
+
+// replyRoom waits for room for a reply of about n bytes.
+func (c *conn) replyRoom(r *request, n int64) error {
+	err := c.srv.replies.take(c.ctx, &r.replyHeld, n)
+	if errors.Is(err, errNoReplyRoom) {
+		c.srv.noise.log(c.log, "closed a connection", "reason", err)
 	}
 	return err
 }
@@ -397,6 +456,7 @@ func (c *conn) release(r *reply) {
 	if r.req.over != nil {
 		r.req.over()
 	}
+	c.srv.replies.settle(&r.req.replyHeld, 0)
 	c.srv.giveBack(r.req)
 	c.open.Add(-1)
 }
@@ -405,19 +465,20 @@ func (c *conn) release(r *reply) {
 // it; like them, it runs in the write loop.
 func (c *conn) park(r *request, n int64) { c.srv.room.park(&r.share, n) }
 
-func (c *conn) write(req *request, resp kmsg.Response) error {
-	w := splicer{b: c.out[:0]}
-	if err := w.encode(req.correlationID, resp); err != nil {
-		return fmt.Errorf("answering %s: %w", req.api.name, err)
-	}
+// write writes a frame; s is set where parts of it are somebody else's memory.
+func (c *conn) write(w *splicer, s spliced) error {
 	cfg := &c.srv.cfg
 	size := w.size()
 	limit := cfg.WriteTimeout + time.Duration(size/cfg.FrameRateMin)*time.Second
 	if err := c.nc.SetWriteDeadline(time.Now().Add(limit)); err != nil {
 		return fmt.Errorf("%w: %w", errHangUp, err)
 	}
-	if s, ok := resp.(spliced); ok && size > outKept {
-		defer s.cutWhenWanted(func() { _ = c.nc.SetWriteDeadline(time.Unix(1, 0)) })()
+	cut := func() { _ = c.nc.SetWriteDeadline(time.Unix(1, 0)) }
+	if s != nil && size > outKept {
+		defer s.cutWhenWanted(cut)()
+	}
+	if len(w.b) > outKept {
+		defer c.srv.replies.cutWhenWanted(cut)()
 	}
 	if _, err := w.bufs.WriteTo(c.nc); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {

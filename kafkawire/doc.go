@@ -26,7 +26,7 @@
 //	api.go               THE table of requests; matrix.go prints it for README
 //	engine.go            what this door asks of the room
 //	errors.go            the room's errors and Kafka's codes, one table
-//	budget.go sampler.go bounds on bytes in flight and on lines in the log
+//	budget.go reply_room.go sampler.go   bounds on bytes in flight, on replies not read, on lines in the log
 //	frame_pool.go        memory for frames of records, used again
 //	api_versions.go (18)  metadata.go (3)  describe_cluster.go (60)  describe_topic_partitions.go (75)
 //	log_dirs.go (35)  describe_producers.go (61)  placement.go (43, 45, 46)

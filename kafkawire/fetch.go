@@ -35,7 +35,12 @@ func (c *conn) fetch(ctx context.Context, r *request) (kmsg.Response, error) {
 	}
 	sessionID, include := plan.finish(answers, time.Now())
 	resp.SessionID = sessionID
-	return newFetchReply(resp, plan.asked, answers, include), nil
+	reply := &fetchReply{FetchResponse: resp, answers: answers}
+	if err := c.replyRoom(r, reply.making(include)); err != nil {
+		reply.release()
+		return nil, err
+	}
+	return reply.fill(plan.asked, include), nil
 }
 
 // walkFetch steps over a Fetch body without allocating. One consumer may be given

@@ -15,6 +15,38 @@ type fetchReply struct {
 	answers []partitionAnswer
 }
 
+// encoded lets go of what is not needed any more when the reply lies encoded.
+func (f *fetchReply) encoded() {
+	f.Topics, f.batches = nil, nil
+	var holding []partitionAnswer
+	for _, a := range f.answers {
+		if len(a.Batches) > 0 || a.code == codeUnsupportedCompression { // the others share what these hold, if anything
+			holding = append(holding, a)
+		}
+	}
+	f.answers = holding
+}
+
+// making is about what making the reply takes, but for the engine's buffers.
+func (f *fetchReply) making(include []bool) int64 {
+	n := int64(0)
+	for i := range f.answers {
+		if !include[i] {
+			continue
+		}
+		n += fetchEntryBytes
+		for _, b := range f.answers[i].Batches {
+			if len(b) < copiedBelow {
+				n += int64(len(b))
+			}
+		}
+	}
+	return n
+}
+
+// fetchEntryBytes is about what an entry of the reply takes, decoded and encoded.
+const fetchEntryBytes = 300
+
 // release gives the engine's buffers back once the reply is written.
 func (f *fetchReply) release() {
 	for i := range f.answers {
@@ -32,14 +64,14 @@ func (f *fetchReply) cutWhenWanted(cut func()) (stop func()) {
 	return func() {}
 }
 
-// newFetchReply groups the partitions to be included by topic, keeping their order.
-func newFetchReply(resp *kmsg.FetchResponse, parts []askedPartition, answers []partitionAnswer, include []bool) *fetchReply {
-	f := &fetchReply{FetchResponse: resp, answers: answers}
+// fill groups the partitions to be included by topic, keeping their order.
+func (f *fetchReply) fill(parts []askedPartition, include []bool) *fetchReply {
+	resp := f.FetchResponse
 	for i, p := range parts {
 		if !include[i] {
 			continue
 		}
-		a := &answers[i]
+		a := &f.answers[i]
 		n := len(resp.Topics)
 		if n == 0 || resp.Topics[n-1].Topic != p.topic || resp.Topics[n-1].TopicID != p.id {
 			t := kmsg.NewFetchResponseTopic()
@@ -64,6 +96,7 @@ func newFetchReply(resp *kmsg.FetchResponse, parts []askedPartition, answers []p
 type spliced interface {
 	kmsg.Response
 	splice(w *splicer)
+	encoded()
 	cutWhenWanted(cut func()) (stop func())
 	release()
 }

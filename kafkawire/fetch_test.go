@@ -101,7 +101,7 @@ func TestFetchReplyIsKmsgs(t *testing.T) {
 			{code: 1, ReadAnswer: queen.ReadAnswer{HighWatermark: -1, LastStable: -1, LogStart: -1, Diverging: &queen.EpochEnd{Epoch: 3, EndOffset: 4}}},
 			{ReadAnswer: queen.ReadAnswer{HighWatermark: 6, Batches: [][]byte{big}}},
 		}
-		f := newFetchReply(resp, parts, answers, []bool{true, true, true, false})
+		f := (&fetchReply{FetchResponse: resp, answers: answers}).fill(parts, []bool{true, true, true, false})
 		w := splicer{b: make([]byte, 0, 16)} // small: it must survive growing
 		if err := w.encode(99, f); err != nil {
 			t.Fatal(err)

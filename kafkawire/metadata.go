@@ -31,7 +31,7 @@ func (c *conn) metadata(ctx context.Context, r *request) (kmsg.Response, error) 
 	}
 	resp.AuthorizedOperations = operations(req.IncludeClusterAuthorizedOperations, clusterOperations)
 
-	all := req.Topics == nil || req.Version == 0 && len(req.Topics) == 0
+	all := listsAll(req)
 	var found []queen.QueueAnswer
 	var err error
 	if all {
@@ -65,6 +65,11 @@ func (c *conn) metadata(ctx context.Context, r *request) (kmsg.Response, error) 
 		resp.Topics = append(resp.Topics, t)
 	}
 	return resp, nil
+}
+
+// listsAll says whether a request asks for all topics: with null, or, in v0, none.
+func listsAll(req *kmsg.MetadataRequest) bool {
+	return req.Topics == nil || req.Version == 0 && len(req.Topics) == 0
 }
 
 // distinct leaves out what a request names again: it is answered once.

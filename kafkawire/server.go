@@ -17,12 +17,13 @@ import (
 // client waits, the clock of the groups and what deletes their old positions;
 // Shutdown waits for all of them.
 type Server struct {
-	cfg    Config // immutable after New
-	engine Engine
-	log    *slog.Logger
-	apis   map[int16]*api // immutable after New
-	room   *room
-	noise  *sampler // bounds the lines hostile bytes can write
+	cfg     Config // immutable after New
+	engine  Engine
+	log     *slog.Logger
+	apis    map[int16]*api // immutable after New
+	room    *room
+	replies *replyRoom
+	noise   *sampler // bounds the lines hostile bytes can write
 	// unexpected bounds those about errors that nobody foresaw, which may come with each request.
 	unexpected *sampler
 
@@ -59,6 +60,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		log:        cfg.Logger,
 		apis:       make(map[int16]*api),
 		room:       newRoom(cfg.InFlightBytesMax),
+		replies:    newReplyRoom(&cfg),
 		noise:      newSampler(10, time.Minute),
 		unexpected: newSampler(10, time.Minute),
 		images:     newTopicImages(cfg.Engine, cfg.PartitionsMax),
