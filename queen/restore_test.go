@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"queenmq/store"
 	"queenmq/store/storetest"
 )
@@ -29,7 +31,7 @@ func TestRestoredDatabaseIsAnotherOne(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := storetest.NewServer(t)
-			s.Run(t, nil, "createdb", "d")
+			makeDatabase(t, s)
 			cfg := s.Config(t, func(c *store.Config) { c.URL = "host=" + s.Dir + " user=postgres dbname=d" })
 			b := openTwo(t, cfg)
 			b.push(t, 0, Queued, 0, 10)
@@ -77,6 +79,19 @@ func TestRestoredDatabaseIsAnotherOne(t *testing.T) {
 			}
 			b.stop(t)
 		})
+	}
+}
+
+// makeDatabase makes the database d, not with createdb: only dumps need PostgreSQL's programs for clients.
+func makeDatabase(t *testing.T, s *storetest.Server) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), `CREATE DATABASE d`); err != nil {
+		t.Fatal(err)
 	}
 }
 

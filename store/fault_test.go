@@ -384,6 +384,11 @@ func TestConnectionsPinTheirSettings(t *testing.T) {
 		`ALTER ROLE postgres SET default_transaction_isolation = 'serializable'`,
 		`ALTER ROLE postgres SET search_path = pg_catalog`,
 		`ALTER DATABASE postgres SET plan_cache_mode = force_custom_plan`,
+		`ALTER ROLE postgres SET idle_session_timeout = '50s'`,
+		// From PostgreSQL 17 on; before, nothing has this name.
+		`DO $$ BEGIN
+			IF current_setting('server_version_num')::integer >= 170000 THEN ALTER ROLE postgres SET transaction_timeout = '40s'; END IF;
+		END $$`,
 	} {
 		if _, err := pool.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -407,9 +412,11 @@ func TestConnectionsPinTheirSettings(t *testing.T) {
 			"client_encoding":                     "UTF8",
 			"client_min_messages":                 "warning",
 			"extra_float_digits":                  "1",
+			"idle_session_timeout":                "0",
+			"transaction_timeout":                 "0",
 		} {
 			var got string
-			if err := p.QueryRow(t.Context(), "SELECT current_setting($1)", name).Scan(&got); err != nil || got != want {
+			if err := p.QueryRow(t.Context(), "SELECT COALESCE(current_setting($1, $1 = 'transaction_timeout'), '0')", name).Scan(&got); err != nil || got != want {
 				t.Errorf("%s is %q (%v), want %q", name, got, err, want)
 			}
 		}

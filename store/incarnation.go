@@ -120,7 +120,7 @@ func checkServer(ctx context.Context, conn *pgx.Conn, cfg Config) error {
 	var version int
 	var fsync, fullPageWrites, encoding string
 	var words []string
-	if err := conn.QueryRow(ctx, serverCheckSQL, pinnedWords).Scan(&version, &fsync, &fullPageWrites, &encoding, &words); err != nil {
+	if err := conn.QueryRow(ctx, serverCheckSQL, pinnedWords).Scan(&version, &fsync, &fullPageWrites, &encoding, &words, nil, nil); err != nil {
 		return fmt.Errorf("check server: %w", err)
 	}
 	if version < serverVersionMin {

@@ -53,7 +53,7 @@ func openDatabase(ctx context.Context, f databaseFlags, log *slog.Logger) (*data
 		return nil, err
 	}
 	db.dir = dir
-	if db.local, err = localpg.Start(ctx, localpg.Config{DataDir: dir, Log: log}); err != nil {
+	if db.local, err = localpg.Start(ctx, localpg.Config{DataDir: dir, BinDir: string(f.PostgresBin), Log: log}); err != nil {
 		return nil, folderError(dir, err)
 	}
 	db.config.URL = db.local.URL()

@@ -41,6 +41,7 @@ type commandLine struct {
 type databaseFlags struct {
 	DatabaseURL    place `env:"QUEEN_DATABASE_URL" name:"database-url" placeholder:"URL" help:"PostgreSQL 14 or newer to use. Without it, a PostgreSQL of our own is run in the data folder."`
 	DataDir        place `env:"QUEEN_DATA_DIR" name:"data-dir" placeholder:"DIR" help:"Data folder (default: /var/lib/queen for root, else queen in the user's state folder, ~/.local/state). With --database-url it holds the broker's id and its read cache, and there is none unless one is named."`
+	PostgresBin    place `env:"QUEEN_POSTGRES_BIN" name:"postgres-bin" placeholder:"DIR" help:"Folder of the programs of the PostgreSQL to run (default: the newest found, or for a data folder that exists, that of its version)."`
 	UnsafeDatabase bool  `env:"QUEEN_UNSAFE_DATABASE" help:"Accept a database with fsync or full_page_writes off, which loses acknowledged messages when its machine stops."`
 }
 

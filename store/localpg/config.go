@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 )
@@ -27,13 +28,18 @@ type Config struct {
 	// Settings are further server settings. Those that protect data or say who
 	// can connect cannot be changed.
 	Settings map[string]string
-	// BinDir holds initdb and postgres (default: looked for, see locate.go).
+	// BinDir holds initdb and postgres (default: what BinDirVar names, else looked
+	// for, see locate.go).
 	BinDir string
 
 	// detached starts the server without tying its life to ours: what happens on
 	// systems without a parent-death signal. For tests.
 	detached bool
 }
+
+// BinDirVar is the variable of the environment that says which PostgreSQL is run:
+// the folder of its programs. Tests obey it too, so that all of a run is on one.
+const BinDirVar = "QUEEN_POSTGRES_BIN"
 
 const (
 	restartWaitMin = 100 * time.Millisecond
@@ -47,6 +53,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.BinDir == "" {
+		c.BinDir = os.Getenv(BinDirVar)
 	}
 	if c.StartTimeout == 0 {
 		c.StartTimeout = 60 * time.Second

@@ -18,8 +18,8 @@ const majorMin = 14
 
 // installHint ends every error about missing binaries.
 const installHint = "install PostgreSQL 14 or newer (Debian, Ubuntu: apt-get install postgresql; " +
-	"Fedora: dnf install postgresql-server; macOS: brew install postgresql), have its programs in PATH, " +
-	"or use a running server with --database-url"
+	"Fedora: dnf install postgresql-server; macOS: brew install postgresql), have its programs in PATH " +
+	"or name their folder with --postgres-bin, or use a running server with --database-url"
 
 // binaries is one installed PostgreSQL.
 type binaries struct {
@@ -80,8 +80,27 @@ func locate(ctx context.Context, binDir string, as *account, clusterMajor int) (
 			return b, nil
 		}
 	}
-	return binaries{}, fmt.Errorf("the data folder was made by PostgreSQL %d but only %d is installed: "+
-		"install version %d again, or upgrade the folder with pg_upgrade", clusterMajor, found[0].major, clusterMajor)
+	return binaries{}, otherMajor(clusterMajor, found, binDir != "")
+}
+
+// otherMajor says what to do about a cluster that none of the binaries found can
+// run, newest first: a cluster is run by the major version that made it.
+func otherMajor(cluster int, found []binaries, named bool) error {
+	var majors []string
+	for _, b := range found {
+		if m := strconv.Itoa(b.major); !slices.Contains(majors, m) {
+			majors = append(majors, m)
+		}
+	}
+	where, ways := "installed here", fmt.Sprintf("install version %d beside it", cluster)
+	if named {
+		where, ways = "in "+found[0].dir, fmt.Sprintf("name the folder of version %d with --postgres-bin (%s)", cluster, BinDirVar)
+	}
+	if found[0].major > cluster {
+		ways += ", or move the folder's pg to version " + majors[0] + " with pg_upgrade"
+	}
+	return fmt.Errorf("the data folder was made by PostgreSQL %d and runs on that version only, but %s is %s: %s",
+		cluster, where, strings.Join(majors, ", "), ways)
 }
 
 // candidateDirs lists the folders that hold both programs we need, once each.

@@ -72,6 +72,39 @@ func TestLocateFollowsLinksInPATHAndPrefersTheNewest(t *testing.T) {
 	f(98, old)
 }
 
+// A cluster is run by the version that made it, and what to do about another one
+// depends on which is newer and on who chose it.
+func TestClusterOfAnotherVersionNamesTheWaysOut(t *testing.T) {
+	t.Parallel()
+	as, err := chooseAccount("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := fakeInstall(t, "98.1")
+	f := func(cluster int, says string, not string) {
+		t.Helper()
+		_, err := locate(t.Context(), dir, as, cluster)
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), dir+" is 98: ") || strings.Contains(err.Error(), not) {
+			t.Errorf("a cluster of version %d: %v, want a refusal that says %q and not %q", cluster, err, says, not)
+		}
+	}
+	f(97, "to version 98 with pg_upgrade", "install version")
+	f(99, "name the folder of version 99 with --postgres-bin", "pg_upgrade")
+	if err := otherMajor(14, []binaries{{"/b", 98}, {"/a", 98}, {"/c", 97}}, false); !strings.Contains(err.Error(), "installed here is 98, 97: install version 14 beside it") {
+		t.Error(err)
+	}
+}
+
+// Not parallel: it sets the environment.
+func TestVariableNamesTheBinaries(t *testing.T) {
+	dir := openTempDir(t)
+	t.Setenv(BinDirVar, filepath.Join(dir, "none"))
+	_, err := Start(t.Context(), Config{DataDir: filepath.Join(dir, "q")})
+	if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "none")) {
+		t.Errorf("start with %s: %v, want an error about that folder", BinDirVar, err)
+	}
+}
+
 func TestSettingsAreQuoted(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{

@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"queenmq/store"
+	"queenmq/store/localpg"
 )
 
 // startTimeout bounds initdb and the start of a server on a busy machine.
@@ -252,8 +253,12 @@ func (s *Server) Config(t testing.TB, change func(*store.Config)) store.Config {
 	return cfg
 }
 
-// findBin finds the folder of PostgreSQL's server programs.
+// findBin finds the folder of PostgreSQL's server programs: the one brokers are told
+// of, else the first in PATH, else the newest.
 func findBin() (string, error) {
+	if dir := os.Getenv(localpg.BinDirVar); dir != "" {
+		return dir, nil
+	}
 	if p, err := exec.LookPath("initdb"); err == nil {
 		if p, err = filepath.EvalSymlinks(p); err != nil { // the others may have no link beside it
 			return "", err
