@@ -111,3 +111,43 @@ func BenchmarkBuildRun(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(next), "ns/id")
 }
+
+// BenchmarkColdProbe pushes a hundred new ids to a partition that holds ten million in
+// its window, of which nobody vouches for any.
+func BenchmarkColdProbe(b *testing.B) {
+	const stored, each = 10_000_000, 10_000
+	db := storetest.New(b)
+	_, p, err := db.EnsurePartition(b.Context(), "q", "p")
+	if err != nil {
+		b.Fatal(err)
+	}
+	next, n := int64(0), int64(0)
+	push := func(ids int32, verified int64) {
+		n++
+		s := store.Segment{
+			Partition: p.ID, Epoch: db.Incarnation().Epoch, Known: next, Window: 3600, Verified: verified,
+			IDHi: 7 << 12, IDLo: n << 20, Header: make([]byte, 24+32), Data: []byte{0},
+			Parts:  []store.Part{{Bytes: 1, Batches: 1, Span: ids, Records: ids, Producer: -1}},
+			Hashes: make([][16]byte, ids),
+		}
+		for i := range s.Hashes {
+			_, _ = rand.Read(s.Hashes[i][:])
+		}
+		r, err := db.Append(b.Context(), []store.Segment{s}, true)
+		if err != nil || r[0].Status != store.SegmentStored {
+			b.Fatal(err, r)
+		}
+		next = r[0].Next
+	}
+	for next < stored {
+		push(each, next-1)
+	}
+	for more := true; more; {
+		if more, err = db.BuildRun(b.Context(), p.ID); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		push(100, -1)
+	}
+}
