@@ -18,6 +18,9 @@ SNAPSHOT_TIME ?= 5m
 CHAOS_SEED ?=
 CHURN_TIME ?= 3m
 CHURN_MEMBERS ?= 50
+MAJORS     ?=
+# What of the tests depends on PostgreSQL.
+MAJORS_PKG := $(if $(filter ./...,$(PKG)),./store/... ./queen/... ./kafkawire ./cmd/queen,$(PKG))
 SCALE      ?= partitions connections log
 # Packages whose tests need no database.
 SHORT    := ./cmd ./dedup/... ./kafkawire/... ./queen/httpapi/...
@@ -25,7 +28,7 @@ RACE     ?= ./dedup/... ./kafkawire/... ./queen/... ./store
 
 .PHONY: help
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: build ## start a broker on its own PostgreSQL (ARGS='--kafka-addr …')
@@ -127,6 +130,11 @@ compat: ## the compat suite against a broker of ours, or elsewhere (SEEDS=host:p
 compat-kafka: ## the compat suite against Apache Kafka, and Kafka's console tools against us
 	@.ci/need postgresql java maven
 	$(GO) test -count=1 -timeout 20m -tags java ./compat/kafkanode
+
+.PHONY: postgres-majors
+postgres-majors: ## the tests on each PostgreSQL promised, fetched (MAJORS='14 18' PKG=./store; ARGS='-run Name')
+	@.ci/need java maven xz kcat jq curl
+	$(GO) run ./compat/pgmajors/run -majors '$(MAJORS)' -- -p 1 -timeout 60m $(ARGS) $(MAJORS_PKG)
 
 .PHONY: clients
 clients: ## other people's clients against a broker of ours (CLIENTS='sarama kafkajs')

@@ -25,6 +25,7 @@
 //	broker/         the shipped binary as a process, for the product's own tests
 //	chaos/          faults under load, and the checker that counts afterwards
 //	kafkanode/      an Apache Kafka node from its published jars
+//	pgmajors/       the PostgreSQL versions we promise, to run the tests on
 //	clients/        other people's clients, each a program with its own manifest
 //
 // The tests beside the suite (shape_test.go, dedup_test.go, restart_test.go, packed_test.go,
