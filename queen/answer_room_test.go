@@ -3,6 +3,7 @@ package queen
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"runtime"
 	"sync/atomic"
@@ -126,8 +127,15 @@ func TestWhatOneAnswerUnpacksIsBounded(t *testing.T) {
 			r.Group = "auto"
 		}
 		for next := int64(0); next < 2*batches; {
+			var held AnswerRoom
+			r.Room = &held
 			p := popBatch(t, e, r)
 			next = unpacked("a pop", p.Messages, next)
+			if got := e.answers.left(); got > room-size {
+				t.Errorf("%d of %d bytes are free beside an answer", got, room)
+			}
+			held.Release()
+			r.Room = nil
 			if !auto {
 				ackAll(t, e, p, AckCompleted)
 			}
@@ -138,6 +146,51 @@ func TestWhatOneAnswerUnpacksIsBounded(t *testing.T) {
 	}
 	if got := e.answers.left(); got != room {
 		t.Errorf("%d of %d bytes are free in the end", got, room)
+	}
+}
+
+// What a read that fails, or is of messages that nobody holds, took is given back.
+func TestReadsThatAreOverHoldNothing(t *testing.T) {
+	t.Parallel()
+	l, db := openLossy(t)
+	createTopic(t, openEngine(t, storetest.Open(t, db)), "t", 1)
+	e := openEngine(t, db)
+	appendBatch(t, e, at("t", 0), kafkaBatch(t, 2000))
+	room := e.answers.left()
+	if got := fetchAll(t, e, "t", "0"); len(got) != 2000 {
+		t.Fatalf("%d messages", len(got))
+	}
+	if got := e.answers.left(); got != room {
+		t.Errorf("%d of %d bytes are free after a fetch", got, room)
+	}
+	e.tail.forgetAll()  // so that the database is asked
+	const offset = 1234 // as it lies among the arguments of a read
+	l.lose(string(binary.BigEndian.AppendUint64([]byte{0, 0, 0, 8}, offset)))
+	_, err := e.Read(t.Context(), ReadRequest{
+		Items: []ReadItem{{Partition: at("t", 0), Offset: offset, MaxBytes: 1 << 20, CurrentEpoch: -1, LastFetchedEpoch: -1}}, MaxBytes: 1 << 20,
+	})
+	if l.count() != 1 || !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("%d answers were lost; %v", l.count(), err)
+	}
+	if got := e.answers.left(); got != room {
+		t.Errorf("%d of %d bytes are free after a read that failed", got, room)
+	}
+	gone, hangUp := context.WithCancel(t.Context())
+	failed := make(chan error)
+	go func() {
+		_, err := e.Read(gone, ReadRequest{
+			Items:    []ReadItem{{Partition: at("t", 0), MaxBytes: 1 << 20, CurrentEpoch: -1, LastFetchedEpoch: -1}},
+			MinBytes: 1 << 20, MaxBytes: 1 << 20, MaxWait: time.Hour,
+		})
+		failed <- err
+	}()
+	e.untilWaiting(t)
+	hangUp()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("a reader that left: %v", err)
+	}
+	if got := e.answers.left(); got != room {
+		t.Errorf("%d of %d bytes are free after a reader left", got, room)
 	}
 }
 

@@ -100,21 +100,26 @@ func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
 	if err != nil {
 		return refuse(err)
 	}
-	if err := e.writer.budget.acquire(ctx, len(it.Batch)); err != nil {
+	held := len(it.Batch)
+	if !recompressionOf(&o).keeps(&info) {
+		held = max(held, o.MaxMessageBytes) // as large as it may become; a few KB of zeros do
+	}
+	if err := e.writer.budget.acquire(ctx, held); err != nil {
 		return refuse(err)
 	}
 	batch, err := e.recoded(ctx, it.Batch, &info, &o)
 	if err != nil {
-		e.writer.budget.release(len(it.Batch))
+		e.writer.budget.release(held)
 		return refuse(err)
 	}
+	e.writer.budget.release(held - len(batch))
 	if o.LogAppendTime {
 		batch = bytes.Clone(batch) // what was sent stays as it is
 		stampBatch(batch, &info, now)
 	}
 	pending := &Pending{done: make(chan struct{})}
 	e.writer.enqueue(p, &entry{
-		batch: batch, held: len(it.Batch), info: info, source: o.DedupSource, ids: ids, pending: pending,
+		batch: batch, held: len(batch), info: info, source: o.DedupSource, ids: ids, pending: pending,
 		ref: it.Partition.Queue, number: it.Partition.Number,
 	})
 	return pending

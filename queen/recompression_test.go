@@ -1,6 +1,7 @@
 package queen
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,5 +61,63 @@ func TestTopicsStoreBatchesInTheirOwnCodec(t *testing.T) {
 	batch := pairsBatch(t, codecZstd, pair{"a", strings.Repeat("x", 20_000)})
 	if _, err := e.Append(t.Context(), []AppendItem{{Partition: at("small", 0), Batch: batch}})[0].Result(t.Context()); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("20,000 bytes where 10,000 are allowed: %v, want ErrTooLarge", err)
+	}
+	if n := e.writer.budget.taken(); n != 0 {
+		t.Errorf("%d bytes are taken by nothing", n)
+	}
+}
+
+// taken is what is accepted and not stored.
+func (b *budget) taken() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
+// TestRecompressedBatchesCountAsTheyAreStored: what is small as sent and large as stored
+// does not get past the bound on what is accepted.
+func TestRecompressedBatchesCountAsTheyAreStored(t *testing.T) {
+	t.Parallel()
+	const size = 300 << 10
+	e := openEngine(t, storetest.New(t), func(c *Config) { c.PendingBytesMax = 2 << 20 })
+	o := TopicOptions()
+	o.Compression = "uncompressed"
+	if _, err := e.CreateQueue(t.Context(), NewQueue{Name: "t", Partitions: 1, Options: o}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := e.catalog.partition(t.Context(), at("t", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release, err := e.writer.turns(t.Context(), []*partition{p}) // nothing is stored meanwhile
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	var pending []*Pending
+	for range 100 {
+		item := AppendItem{Partition: at("t", 0), Batch: pairsBatch(t, codecGzip, pair{"a", strings.Repeat("x", size)})}
+		one := e.Append(gone, []AppendItem{item})[0]
+		select {
+		case <-one.Done():
+			if _, err := one.Result(t.Context()); !errors.Is(err, ErrOverloaded) {
+				t.Fatalf("batch %d: %v", len(pending), err)
+			}
+		default:
+			pending = append(pending, one)
+		}
+	}
+	if n := len(pending); n == 0 || n*size > 2<<20 || e.writer.budget.taken() < n*size {
+		t.Errorf("%d batches of %d bytes are accepted, where %d bytes may be; %d are counted", n, size, 2<<20, e.writer.budget.taken())
+	}
+	release()
+	for _, one := range pending {
+		if _, err := one.Result(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := e.writer.budget.taken(); n != 0 {
+		t.Errorf("%d bytes are taken by nothing", n)
 	}
 }

@@ -30,6 +30,11 @@ func TestCompressedBatchesWaitForAPlace(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, storetest.New(t), func(c *Config) { c.UnpackMax = 1 })
 	createTopic(t, e, "t", 1)
+	o := TopicOptions()
+	o.Compression = "zstd"
+	if _, err := e.CreateQueue(t.Context(), NewQueue{Name: "packed", Partitions: 1, Options: o}); err != nil {
+		t.Fatal(err)
+	}
 	plain := kafkaBatch(t, 10)
 	compressed := zipped(t, plain)
 	appended := func(ctx context.Context, batch []byte) error {
@@ -37,6 +42,7 @@ func TestCompressedBatchesWaitForAPlace(t *testing.T) {
 		_, err := e.Append(ctx, []AppendItem{item})[0].Result(t.Context())
 		return err
 	}
+	appendBatch(t, e, at("packed", 0), bytes.Clone(plain))
 	broken := bytes.Clone(compressed)
 	broken[len(broken)-1]++
 	for range 3 {
@@ -58,6 +64,10 @@ func TestCompressedBatchesWaitForAPlace(t *testing.T) {
 	hangUp()
 	if err := appended(gone, compressed); !errors.Is(err, ErrOverloaded) {
 		t.Fatalf("a compressed batch without a place: %v, want %v", err, ErrOverloaded)
+	}
+	item := AppendItem{Partition: at("packed", 0), Batch: plain}
+	if _, err := e.Append(gone, []AppendItem{item})[0].Result(t.Context()); !errors.Is(err, ErrOverloaded) {
+		t.Fatalf("a batch that is to be compressed without a place: %v, want %v", err, ErrOverloaded)
 	}
 	e.unpacking.give()
 	if err := appended(t.Context(), compressed); err != nil {

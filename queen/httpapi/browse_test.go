@@ -102,6 +102,9 @@ func TestBrowseGoesThroughAllPartitions(t *testing.T) {
 	f("queue=q&consumerGroup=g&status=pending&limit=2", pending, len(pending)/2)
 	f("queue=q&consumerGroup=g&status=pending&limit=2&offset=4", pending[4:], 2)
 	f("queue=q&consumerGroup=g&status=completed&limit=9&offset=400", completed[400:], 2)
+	if seen, pages := walk(t, narrow, "queue=q&status=processing"); len(seen) > 0 || pages < partitions/browseReads {
+		t.Errorf("%d pages of partitions that have nothing, a look at each; want %d or more", pages, partitions/browseReads)
+	}
 }
 
 // narrowEngine tells of one partition at a time.
