@@ -79,7 +79,7 @@ func TestAnAnswerNobodyReadsIsCut(t *testing.T) {
 		return ours, w
 	}
 	idler, unread := asks("idle")
-	defer func() { _ = idler.Close() }()
+	defer func() { _ = idler.Close(); _ = unread.Body.Close() }()
 	if unread.StatusCode != http.StatusOK {
 		t.Fatalf("status %d", unread.StatusCode)
 	}
@@ -92,6 +92,7 @@ func TestAnAnswerNobodyReadsIsCut(t *testing.T) {
 			given, _ = io.Copy(io.Discard, w.Body)
 		}
 		_ = reader.Close()
+		_ = w.Body.Close()
 	}
 	if given < size {
 		t.Errorf("a reader was given %d bytes beside an answer that nobody reads, want %d", given, size)
