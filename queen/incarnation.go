@@ -11,7 +11,7 @@ type incarnation struct {
 }
 
 // meetIncarnation forgets what was learned from another incarnation of the
-// database (failover, restore). It is called before memory is used; what a
+// database (restart, failover, restore). It is called before memory is used; what a
 // write relies on is checked once more against its own connection.
 func (e *Engine) meetIncarnation() {
 	now := e.db.Incarnation().Epoch
@@ -21,7 +21,7 @@ func (e *Engine) meetIncarnation() {
 		return
 	}
 	if e.incarnation.epoch != 0 {
-		e.log.Warn("the database is another incarnation (failover or restore); memory dropped", "epoch", now)
+		e.log.Warn("the database is another incarnation (restart, failover or restore); memory dropped", "epoch", now)
 		e.tail.forgetAll()
 		e.catalog.forgetMarks()
 		e.cache.ForgetAll()

@@ -42,6 +42,12 @@ func TestRestoredDatabaseIsAnotherOne(t *testing.T) {
 					t.Fatalf("%d messages, want 30", n)
 				}
 			}
+			for i := range b {
+				popped, err := b[i].Pop(t.Context(), PopRequest{Queue: "q", Group: fmt.Sprint(i), Batch: 1, Lease: time.Hour}) // is lost as well
+				if err != nil || len(popped) != 1 {
+					t.Fatalf("popped %+v, %v", popped, err)
+				}
+			}
 			producer, version := b.given(t)
 			epoch := b[0].db.Incarnation().Epoch
 			if !c.running {
@@ -64,6 +70,12 @@ func TestRestoredDatabaseIsAnotherOne(t *testing.T) {
 				f, err := b[i].Fetch(t.Context(), FetchRequest{Items: []FetchItem{{Queue: "q", Offset: 20, MaxBytes: 1 << 20}}, MaxBytes: 1 << 20})
 				if err != nil || !errors.Is(f[0].Err, ErrOffsetOutOfRange) {
 					t.Errorf("what was lost is answered with %d messages, %v, %v", len(f[0].Messages), f[0].Err, err)
+				}
+			}
+			for i := range b { // nobody has it
+				popped, err := b[i].Pop(t.Context(), PopRequest{Queue: "q", Group: fmt.Sprint(i), Batch: 1, Wait: time.Minute})
+				if err != nil || len(popped) != 1 || popped[0].Messages[0].Offset != 0 {
+					t.Errorf("popped %+v, %v", popped, err)
 				}
 			}
 			if p, v := b.given(t); p <= producer || v <= version {

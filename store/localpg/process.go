@@ -246,7 +246,7 @@ func (s *Server) complaint() string {
 	var late string
 	for _, name := range logs {
 		if fi, err := os.Stat(name); err == nil && fi.ModTime().After(newest) {
-			newest, late = fi.ModTime(), string(tail(name, 8<<10))
+			newest, late = fi.ModTime(), string(tail(name, 64<<10))
 		}
 	}
 	if i := strings.LastIndex(late, "starting PostgreSQL"); i >= 0 {
@@ -256,12 +256,20 @@ func (s *Server) complaint() string {
 }
 
 // messages picks the last few messages of the given levels out of a log; those
-// to clients who came too early explain nothing.
+// to clients who came too early, and what is added to them, explain nothing.
 func messages(log string, levels ...string) string {
 	var found []string
+	early := map[string]bool{} // what their lines begin with, but for the time
 	for line := range strings.SplitSeq(log, "\n") {
 		for _, level := range levels {
-			if _, msg, ok := strings.Cut(line, level); ok && !strings.Contains(msg, "the database system is ") {
+			from, msg, ok := strings.Cut(line, level)
+			if !ok {
+				continue
+			}
+			_, process, _ := strings.Cut(from, "[")
+			if strings.Contains(msg, "the database system is ") {
+				early[process] = true
+			} else if !early[process] {
 				found = append(found, strings.TrimSpace(msg))
 			}
 		}
