@@ -69,12 +69,7 @@ func initCluster(ctx context.Context, b binaries, as *account, dataDir, pgDir st
 	if err := replaceFile(filepath.Join(tmp, "pg_hba.conf"), as, hba); err != nil {
 		return err
 	}
-	conf, err := os.OpenFile(filepath.Join(tmp, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return fmt.Errorf("make cluster: %w", err)
-	}
-	_, err = fmt.Fprintf(conf, "\n# queen's settings; your own go into %s.\ninclude_if_exists = '%s'\n", localConfFile, confFile)
-	if err := errors.Join(err, conf.Sync(), conf.Close(), syncDir(tmp)); err != nil {
+	if err := errors.Join(includeSettings(tmp), syncDir(tmp)); err != nil {
 		return fmt.Errorf("make cluster: %w", err)
 	}
 	if fi, err := os.Lstat(pgDir); err == nil && !fi.IsDir() {

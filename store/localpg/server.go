@@ -115,6 +115,9 @@ func prepare(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.pgDir, err = filepath.EvalSymlinks(s.pgDir); err != nil {
 		return nil, err
 	}
+	if err := includeSettings(s.pgDir); err != nil {
+		return nil, err
+	}
 	if s.socketDir, err = makeSocketDir(dataDir, cfg.Port, as); err != nil {
 		return nil, err
 	}

@@ -270,6 +270,34 @@ func TestBinariesAreNamedWhenMissing(t *testing.T) {
 	}
 }
 
+// pg_upgrade leaves the configuration that initdb wrote for the new cluster.
+func TestUpgradedClusterReadsOurSettings(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(openTempDir(t), "q")
+	s := start(t, Config{DataDir: dir})
+	stop(t, s)
+	conf := filepath.Join(s.pgDir, "postgresql.conf")
+	text, err := os.ReadFile(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byInitdb, _, ours := strings.Cut(string(text), "\n# queen's settings")
+	if !ours {
+		t.Fatalf("%s does not name our settings", conf)
+	}
+	if err := replaceFile(conf, s.as, byInitdb); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, Config{DataDir: dir})
+	if got := ask(t, s, "SELECT current_setting('autovacuum_naptime')"); got != "15s" {
+		t.Errorf("autovacuum_naptime = %s, want ours, 15s", got)
+	}
+	stop(t, s)
+	if again, err := os.ReadFile(conf); err != nil || string(again) != string(text) {
+		t.Errorf("%s is not what it was (%v)", conf, err)
+	}
+}
+
 func TestClusterOfAnotherVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(openTempDir(t), "q")

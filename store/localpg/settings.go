@@ -3,6 +3,7 @@ package localpg
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -116,6 +117,26 @@ func writeSettings(pgDir string, as *account, tuned, extra map[string]string) er
 	}
 	fmt.Fprintf(&b, "include_if_exists = '%s'\n", localConfFile)
 	return replaceFile(filepath.Join(pgDir, confFile), as, b.String())
+}
+
+// includeSettings makes postgresql.conf read our file, unless it names it already. A
+// cluster that pg_upgrade filled has the file that its initdb wrote.
+func includeSettings(pgDir string) (err error) {
+	path := filepath.Join(pgDir, "postgresql.conf")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	line := "include_if_exists = '" + confFile + "'\n"
+	if strings.Contains(string(text), line) {
+		return nil
+	}
+	conf, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(conf, "\n# queen's settings; your own go into %s.\n%s", localConfFile, line)
+	return errors.Join(err, conf.Sync(), conf.Close())
 }
 
 func quoteSetting(v string) string {
