@@ -389,39 +389,50 @@ func (c *conn) writeLoop() error {
 // serveReply waits for a reply, writes it, and lets go of what it held.
 func (c *conn) serveReply(r *reply) error {
 	defer c.release(r)
+	frame, s, err := c.encoded(r)
+	if frame != nil {
+		err = c.write(frame, s)
+	}
+	if s != nil {
+		s.release()
+	}
+	return err
+}
+
+// encoded waits for a reply and encodes it; the frame is nil where there is none. The
+// decoded reply, which is as large or larger, ends with this call: the frame may be
+// read slowly. s is set, also with an error, where parts of it are somebody else's memory.
+func (c *conn) encoded(r *reply) (frame *splicer, s spliced, err error) {
 	req := r.req
 	size := req.api.lately(req.body)
 	if req.api.room == roomBefore {
 		if err := c.replyRoom(req, replyMaking*size.bytes.Load()); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	resp, err := c.finish(r)
-	if req.api.start == nil { // what was asked is done with, and the answer may be read slowly
+	if req.api.start == nil { // so does what was asked
 		c.srv.room.leave(&req.share)
+	}
+	if is, ok := resp.(spliced); ok {
+		s = is // only then: what comes of a failed assertion keeps resp alive
 	}
 	if err == nil && resp != nil && req.api.room == roomAfter {
 		err = c.replyRoom(req, size.bytes.Load())
 	}
-	s, splices := resp.(spliced)
-	if err == nil && resp != nil {
-		w := splicer{b: c.out[:0]}
-		if err = w.encode(req.correlationID, resp); err != nil {
-			err = fmt.Errorf("answering %s: %w", req.api.name, err)
-		} else {
-			// From here on nothing keeps resp, which is as large as what is written, or larger.
-			if splices {
-				s.encoded()
-			}
-			size.saw(int64(len(w.b)))
-			c.srv.replies.settle(&req.replyHeld, int64(len(w.b)))
-			err = c.write(&w, s)
-		}
+	if err != nil || resp == nil {
+		return nil, s, err
 	}
-	if splices {
-		s.release()
+	frame = &splicer{b: c.out[:0]}
+	if err := frame.encode(req.correlationID, resp); err != nil {
+		return nil, s, fmt.Errorf("answering %s: %w", req.api.name, err)
 	}
-	return err
+	if s != nil {
+		s.encoded()
+	}
+	size.saw(int64(len(frame.b)))
+	c.srv.replies.settle(&req.replyHeld, int64(len(frame.b)))
+	return frame, s, nil
 }
 
 // replyRoom waits for room for a reply of about n bytes.

@@ -1,7 +1,10 @@
 package kafkawire
 
 import (
+	"context"
 	"fmt"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +30,7 @@ func TestRepliesThatAreNotReadAreBounded(t *testing.T) {
 		d.fake.topic("t", 3000)
 		all := at(kmsg.NewPtrMetadataRequest(), 9)
 		size := int64(len(ask[*kmsg.MetadataResponse](d.dial(), all).AppendTo(nil)))
+		synctest.Wait()
 		if n := d.heldByReplies(); n != 0 || size < outKept {
 			t.Fatalf("%d bytes are held when the reply of %d was read", n, size)
 		}
@@ -52,6 +56,29 @@ func TestRepliesThatAreNotReadAreBounded(t *testing.T) {
 			t.Errorf("%d bytes are held when all are gone", n)
 		}
 	})
+}
+
+// While a reply is read slowly it is there once: as it is written.
+func TestDecodedReplyEndsBeforeItIsRead(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.fake.topic("t", 3000)
+	var gone atomic.Bool
+	metadata := d.apis[3].handle
+	d.apis[3].handle = func(c *conn, ctx context.Context, r *request) (kmsg.Response, error) {
+		resp, err := metadata(c, ctx, r)
+		runtime.SetFinalizer(&resp.(*kmsg.MetadataResponse).Topics[0].Partitions[0], func(any) { gone.Store(true) })
+		return resp, err
+	}
+	all := at(kmsg.NewPtrMetadataRequest(), 9)
+	c := d.dial()
+	corr := c.send(all)
+	for began := time.Now(); !gone.Load(); runtime.GC() {
+		if time.Since(began) > time.Minute {
+			t.Fatal("somebody still has it")
+		}
+	}
+	c.receive(all, corr)
 }
 
 // A session may name many partitions, so that a few bytes ask for a large reply.
