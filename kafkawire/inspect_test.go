@@ -59,6 +59,8 @@ func TestDescribeLogDirsTellsWhatThisBrokerLeads(t *testing.T) {
 	}
 	f(5, []kmsg.DescribeLogDirsRequestTopic{{Topic: "absent", Partitions: []int32{0}}, {Topic: "a", Partitions: all}, {Topic: "two words", Partitions: all}},
 		slices.DeleteFunc(slices.Clone(want), func(s string) bool { return s[0] != 'a' }))
+	// However often something is named, it is looked up and told once.
+	f(5, []kmsg.DescribeLogDirsRequestTopic{{Topic: "a", Partitions: slices.Concat(all, all)}, {Topic: "b", Partitions: all}, {Topic: "a", Partitions: all}}, want)
 }
 
 func TestDescribeProducers(t *testing.T) {

@@ -2,6 +2,7 @@ package kafkawire
 
 import (
 	"context"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -28,70 +29,89 @@ func (c *conn) describeLogDirs(ctx context.Context, r *request) (kmsg.Response, 
 	return resp, nil
 }
 
+// sizes fills in the partitions asked for, by topic.
 func (c *conn) sizes(ctx context.Context, req *kmsg.DescribeLogDirsRequest, dir *kmsg.DescribeLogDirsResponseDir) error {
-	cl := c.srv.engine.Cluster()
-	live := brokers(cl)
-	var refs []queen.PartitionRef
-	var at [][2]int
-	add := func(q queen.Queue, number int32) {
-		n := len(dir.Topics)
-		if n == 0 || dir.Topics[n-1].Topic != q.Name {
-			t := kmsg.NewDescribeLogDirsResponseDirTopic()
-			t.Topic = q.Name
-			dir.Topics = append(dir.Topics, t)
-			n++
-		}
-		t := &dir.Topics[n-1]
-		p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
-		p.Partition = number
-		t.Partitions = append(t.Partitions, p)
-		refs = append(refs, queen.PartitionRef{Queue: queen.QueueRef{TopicID: q.TopicID}, Number: number})
-		at = append(at, [2]int{n - 1, len(t.Partitions) - 1})
+	led, err := c.led(ctx, req)
+	if err != nil || len(led) == 0 {
+		return err
 	}
-	mine := func(q queen.Queue, number int32) bool {
-		return q.Partitions <= c.srv.cfg.PartitionsMax && leader(q.TopicID, number, live) == cl.Self
-	}
-	if req.Topics == nil {
-		all, err := c.srv.listed(ctx)
-		if err != nil {
-			return err
-		}
-		for _, a := range all {
-			for n := range int32(min(a.Queue.Partitions, c.srv.cfg.PartitionsMax)) {
-				if mine(a.Queue, n) {
-					add(a.Queue, n)
-				}
-			}
-		}
-	} else {
-		var names []queen.QueueRef
-		var wanted [][]int32
-		for _, t := range req.Topics {
-			if legalTopic(t.Topic) {
-				names, wanted = append(names, queen.QueueRef{Name: t.Topic}), append(wanted, t.Partitions)
-			}
-		}
-		found, err := c.srv.engine.Queues(ctx, names)
-		if err != nil {
-			return err
-		}
-		for i, a := range found {
-			for _, n := range wanted[i] {
-				if a.Err == nil && n >= 0 && int(n) < a.Queue.Partitions && mine(a.Queue, n) {
-					add(a.Queue, n)
-				}
-			}
-		}
-	}
-	if len(refs) == 0 {
-		return nil
+	refs := make([]queen.PartitionRef, len(led))
+	for i, l := range led {
+		refs[i] = queen.PartitionRef{Queue: queen.QueueRef{TopicID: l.queue.TopicID}, Number: l.number}
 	}
 	sizes, err := c.srv.engine.Sizes(ctx, refs)
 	if err != nil {
 		return err
 	}
-	for k, s := range sizes {
-		dir.Topics[at[k][0]].Partitions[at[k][1]].Size = s.Size // 0 of what is gone by now
+	for i, l := range led {
+		n := len(dir.Topics)
+		if n == 0 || dir.Topics[n-1].Topic != l.queue.Name {
+			t := kmsg.NewDescribeLogDirsResponseDirTopic()
+			t.Topic = l.queue.Name
+			dir.Topics = append(dir.Topics, t)
+			n++
+		}
+		p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
+		p.Partition, p.Size = l.number, sizes[i].Size // 0 of what is gone by now
+		dir.Topics[n-1].Partitions = append(dir.Topics[n-1].Partitions, p)
 	}
 	return nil
+}
+
+// ledPartition is a partition that this broker leads.
+type ledPartition struct {
+	queue  queen.Queue
+	number int32
+}
+
+// led lists those of the partitions asked for that this broker leads, topic by topic, each
+// once however often it was named.
+func (c *conn) led(ctx context.Context, req *kmsg.DescribeLogDirsRequest) (led []ledPartition, err error) {
+	cl := c.srv.engine.Cluster()
+	live := brokers(cl)
+	add := func(q queen.Queue, number int32) {
+		if q.Partitions <= c.srv.cfg.PartitionsMax && leader(q.TopicID, number, live) == cl.Self {
+			led = append(led, ledPartition{q, number})
+		}
+	}
+	if req.Topics == nil {
+		all, err := c.srv.listed(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range all {
+			for n := range int32(min(a.Queue.Partitions, c.srv.cfg.PartitionsMax)) {
+				add(a.Queue, n)
+			}
+		}
+		return led, nil
+	}
+	var names []queen.QueueRef
+	wanted := make(map[string][]int32)
+	for _, t := range req.Topics {
+		if !legalTopic(t.Topic) {
+			continue
+		}
+		if _, again := wanted[t.Topic]; !again {
+			names = append(names, queen.QueueRef{Name: t.Topic})
+		}
+		wanted[t.Topic] = append(wanted[t.Topic], t.Partitions...)
+	}
+	found, err := c.srv.engine.Queues(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range found {
+		if a.Err != nil {
+			continue
+		}
+		numbers := wanted[names[i].Name]
+		slices.Sort(numbers)
+		for _, n := range slices.Compact(numbers) {
+			if n >= 0 && int(n) < a.Queue.Partitions {
+				add(a.Queue, n)
+			}
+		}
+	}
+	return led, nil
 }

@@ -308,19 +308,9 @@ func (t *transaction) attempt(ctx context.Context) (*Transacted, error) {
 	}
 	defer release()
 
-	call := &store.Transaction{KV: t.kv, Timers: t.timers, Acks: t.cursors}
-	for i, g := range targets {
-		g.f = &flight{p: g.p, whole: true, seg: &openSegment{entries: []*entry{{items: g.items}}}}
-		if deadline, ok := ctx.Deadline(); ok {
-			g.f.seg.deadline = deadline
-		}
-		if !e.writer.prepare(ctx, g.f) {
-			return nil, cmp.Or(g.items[0].out.Err, ErrUnavailable)
-		}
-		call.Segments = append(call.Segments, g.f.call)
-		if g.fresh {
-			call.New = append(call.New, store.NewPartition{Segment: i, Queue: g.queue, Name: g.p.name})
-		}
+	call, err := t.call(ctx, targets)
+	if err != nil {
+		return nil, err
 	}
 	var got store.Transacted
 	err = e.repeated(ctx, "transaction", func(ctx context.Context, again bool) (err error) {
@@ -331,31 +321,60 @@ func (t *transaction) attempt(ctx context.Context) (*Transacted, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch got.Status {
-	case store.TransactionCommitted:
+	if got.Status == store.TransactionCommitted {
 		t.learn(ctx, targets, got.Segments)
-		t.released(got.Acks)
-		e.timersSet(t.timerOps)
-		for i, l := range leader {
-			if l != i {
-				out[i] = out[l]
-				out[i].Status = Duplicate
-				e.metrics.folded.Inc()
-			}
+		return t.committed(out, leader, got), nil
+	}
+	return t.refused(ctx, targets, out, got)
+}
+
+// call makes flights of what goes to the targets, whose turns are held, and the call of
+// them and of all else.
+func (t *transaction) call(ctx context.Context, targets []*txTarget) (*store.Transaction, error) {
+	call := &store.Transaction{KV: t.kv, Timers: t.timers, Acks: t.cursors}
+	for i, g := range targets {
+		g.f = &flight{p: g.p, whole: true, seg: &openSegment{entries: []*entry{{items: g.items}}}}
+		if deadline, ok := ctx.Deadline(); ok {
+			g.f.seg.deadline = deadline
 		}
-		done := &Transacted{Failed: -1, Pushed: out, Timers: timerAnswer(t.timerOps, t.timers, got.Timers)}
-		if len(t.ops) > 0 {
-			done.KV = kvAnswer(t.ops, t.places, got.KV).Results
+		if !t.e.writer.prepare(ctx, g.f) {
+			return nil, cmp.Or(g.items[0].out.Err, ErrUnavailable)
 		}
-		e.metrics.transactions.Inc()
-		return done, nil
+		call.Segments = append(call.Segments, g.f.call)
+		if g.fresh {
+			call.New = append(call.New, store.NewPartition{Segment: i, Queue: g.queue, Name: g.p.name})
+		}
+	}
+	return call, nil
+}
+
+// committed is the answer of a call that took effect.
+func (t *transaction) committed(out []Pushed, leader []int, got store.Transacted) *Transacted {
+	t.released(got.Acks)
+	t.e.timersSet(t.timerOps)
+	for i, l := range leader {
+		if l != i {
+			out[i] = out[l]
+			out[i].Status = Duplicate
+			t.e.metrics.folded.Inc()
+		}
+	}
+	done := &Transacted{Failed: -1, Pushed: out, Timers: timerAnswer(t.timerOps, t.timers, got.Timers)}
+	if len(t.ops) > 0 {
+		done.KV = kvAnswer(t.ops, t.places, got.KV).Results
+	}
+	t.e.metrics.transactions.Inc()
+	return done
+}
+
+// refused is the verdict on a call that did nothing; none where what it assumed is
+// otherwise, and was looked up again.
+func (t *transaction) refused(ctx context.Context, targets []*txTarget, out []Pushed, got store.Transacted) (*Transacted, error) {
+	switch got.Status {
 	case store.TransactionDuplicate:
 		return t.duplicates(targets, out, got.Dups), nil
 	case store.TransactionAck:
-		if t.unresolved != nil {
-			return t.rollback(RollbackAckRejected, t.unresolvedAt, t.unresolved), nil
-		}
-		return t.rollback(RollbackAckRejected, t.ackAt[t.ackOf[got.At][0]], ackRefusal(&t.cursors[got.At], got.Err)), nil
+		return t.ackRefused(got.At, got.Err), nil
 	case store.TransactionKV:
 		a := kvAnswer(t.ops, t.places, got.KV)
 		lost := &a.Results[a.Lost]

@@ -40,6 +40,14 @@ func (t *transaction) resolveAcks(ctx context.Context) (*Transacted, error) {
 	return nil, nil
 }
 
+// ackRefused is the verdict where a cursor refused its acks, for err.
+func (t *transaction) ackRefused(cursor int, err error) *Transacted {
+	if t.unresolved != nil {
+		return t.rollback(RollbackAckRejected, t.unresolvedAt, t.unresolved)
+	}
+	return t.rollback(RollbackAckRejected, t.ackAt[t.ackOf[cursor][0]], ackRefusal(&t.cursors[cursor], err))
+}
+
 // ackRefusal says why a cursor refused an ack.
 func ackRefusal(c *store.CursorAck, err error) error {
 	switch {

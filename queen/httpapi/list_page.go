@@ -28,6 +28,15 @@ func readPage(query, filter string) (p listPage, err error) {
 	return p, err
 }
 
+// passes counts the next n elements of the list, and says so, where none is of the page.
+func (p *listPage) passes(n int) bool {
+	if p.shown < p.limit && n > p.offset-p.total {
+		return false
+	}
+	p.total += n
+	return true
+}
+
 // next counts an element of the list, and says whether b is to have it: then it
 // follows the one before.
 func (p *listPage) next(b []byte) ([]byte, bool) {

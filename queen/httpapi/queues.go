@@ -125,19 +125,18 @@ func (s *Server) allPartitions(x *exchange) (answer, error) {
 	}
 	ctx, cancel := x.context()
 	defer cancel()
-	names := []string{page.filter}
+	of := []queen.Queue{{Name: page.filter, Partitions: math.MaxInt}}
 	if page.filter == "" {
-		all, err := s.engine.AllQueues(ctx)
-		if err != nil {
+		if of, err = s.engine.AllQueues(ctx); err != nil {
 			return answer{}, err
-		}
-		names = names[:0]
-		for i := range all {
-			names = append(names, all[i].Name)
 		}
 	}
 	b := []byte(`{"partitions":[`)
-	for _, name := range names {
+	for i := range of {
+		name := of[i].Name
+		if page.passes(of[i].Partitions) {
+			continue
+		}
 		parts, err := s.engine.Partitions(ctx, name)
 		if page.filter == "" && errors.Is(err, queen.ErrUnknownQueue) {
 			continue // deleted since it was listed
