@@ -77,20 +77,21 @@ func CompletedPending(res Appended, err error) *Pending {
 // waits only while the bound on bytes in flight is reached, then until ctx.
 func (e *Engine) Append(ctx context.Context, items []AppendItem) []*Pending {
 	out := make([]*Pending, len(items))
+	look := e.catalog.lookups(len(items), func(i int) QueueRef { return items[i].Partition.Queue })
 	for i, it := range items {
-		out[i] = e.appendOne(ctx, it)
+		out[i] = e.appendOne(ctx, look, it)
 	}
 	return out
 }
 
-func (e *Engine) appendOne(ctx context.Context, it AppendItem) *Pending {
+func (e *Engine) appendOne(ctx context.Context, look *lookups, it AppendItem) *Pending {
 	refuse := func(err error) *Pending {
 		if info, unread := lookBatch(it.Batch); unread == nil {
 			e.writer.stumbles.failed(stumbler{ref: it.Partition.Queue, number: it.Partition.Number}, &info, err, time.Now())
 		}
 		return CompletedPending(Appended{BaseOffset: -1, LogStart: -1}, err)
 	}
-	p, err := e.catalog.partition(ctx, it.Partition)
+	p, err := look.partition(ctx, it.Partition)
 	if err != nil {
 		return refuse(err)
 	}

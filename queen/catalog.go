@@ -122,24 +122,7 @@ func unknownQueue(ref QueueRef) error {
 
 // partition resolves a partition by number.
 func (c *catalog) partition(ctx context.Context, ref PartitionRef) (*partition, error) {
-	q, err := c.queue(ctx, ref.Queue)
-	if err != nil {
-		return nil, err
-	}
-	if p := q.partition(ref.Number); p != nil {
-		return p, nil
-	}
-	if ref.Number < 0 {
-		return nil, fmt.Errorf("%w: %s has no partition %d", ErrUnknownPartition, q.name(), ref.Number)
-	}
-	// Another broker may just have made it.
-	if err := c.reload(ctx, q); err != nil {
-		return nil, err
-	}
-	if p := q.partition(ref.Number); p != nil {
-		return p, nil
-	}
-	return nil, fmt.Errorf("%w: %s has no partition %d", ErrUnknownPartition, q.name(), ref.Number)
+	return c.lookups(1, func(int) QueueRef { return ref.Queue }).partition(ctx, ref)
 }
 
 // named resolves a partition by name, making queue and partition on first use, and

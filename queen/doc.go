@@ -46,6 +46,7 @@
 //	errors.go      every error a door may see; ledger_error.go: those of the ledger, translated
 //	queue.go options.go   the types of queues; queues.go: creating, configuring, deleting them
 //	catalog.go catalog_queue.go catalog_refresh.go   queues and partitions by name, kept fresh
+//	lookups.go     the partitions one request names, those that do not exist asked for together
 //	partition.go   what is remembered of one; incarnation.go: which life of the database it is of
 //	append.go push.go message.go   what producers ask for
 //	entry.go writer.go alone.go flight.go layout.go vouch.go settle.go successor.go   the way into the log

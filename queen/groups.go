@@ -124,8 +124,9 @@ func (e *Engine) DeleteOffsets(ctx context.Context, group string, under Fence, r
 	}
 	out := make([]error, len(refs))
 	ids := make([]int64, 0, len(refs))
+	look := e.catalog.lookups(len(refs), func(i int) QueueRef { return refs[i].Queue })
 	for i, r := range refs {
-		p, err := e.catalog.partition(ctx, r)
+		p, err := look.partition(ctx, r)
 		if err != nil {
 			out[i] = err
 			continue

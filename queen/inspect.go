@@ -16,8 +16,9 @@ func (e *Engine) Sizes(ctx context.Context, refs []PartitionRef) ([]SizeAnswer, 
 	out := make([]SizeAnswer, len(refs))
 	ids := make([]int64, 0, len(refs))
 	at := make([]int, 0, len(refs))
+	look := e.catalog.lookups(len(refs), func(i int) QueueRef { return refs[i].Queue })
 	for i, r := range refs {
-		p, err := e.catalog.partition(ctx, r)
+		p, err := look.partition(ctx, r)
 		if err != nil {
 			out[i].Err = err
 			continue

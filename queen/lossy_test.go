@@ -22,6 +22,22 @@ type lossy struct {
 	mu    sync.Mutex
 	armed []byte
 	lost  int
+	seen  map[string]int // what is watched for, in how many pieces of what was sent
+}
+
+// watch counts the pieces of what is sent that hold text.
+func (l *lossy) watch(text string) (count func() int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen == nil {
+		l.seen = map[string]int{}
+	}
+	l.seen[text] = 0
+	return func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.seen[text]
+	}
 }
 
 // openLossy opens a database through a lossy connection, on a schema of its own.
@@ -76,6 +92,11 @@ func (l *lossy) count() int {
 func (l *lossy) caught(sent []byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for text := range l.seen {
+		if bytes.Contains(sent, []byte(text)) {
+			l.seen[text]++
+		}
+	}
 	if l.armed == nil || !bytes.Contains(sent, l.armed) {
 		return false
 	}

@@ -69,9 +69,10 @@ func (e *Engine) Offsets(ctx context.Context, qs []OffsetQuery) ([]OffsetAnswer,
 	out := make([]OffsetAnswer, len(qs))
 	parts := make([]*partition, len(qs))
 	var ids []int64
+	look := e.catalog.lookups(len(qs), func(i int) QueueRef { return qs[i].Partition.Queue })
 	for i, q := range qs {
 		out[i] = noOffset
-		p, err := e.catalog.partition(ctx, q.Partition)
+		p, err := look.partition(ctx, q.Partition)
 		if err == nil {
 			err = e.checkEpoch(q.CurrentEpoch)
 		}
@@ -138,9 +139,10 @@ func (e *Engine) offsetAt(ctx context.Context, p *partition, at int64, m store.M
 func (e *Engine) EpochEnds(ctx context.Context, qs []EpochQuery) ([]EpochAnswer, error) {
 	e.meetIncarnation()
 	out := make([]EpochAnswer, len(qs))
+	look := e.catalog.lookups(len(qs), func(i int) QueueRef { return qs[i].Partition.Queue })
 	for i, q := range qs {
 		out[i].End = EpochEnd{Epoch: -1, EndOffset: -1}
-		p, err := e.catalog.partition(ctx, q.Partition)
+		p, err := look.partition(ctx, q.Partition)
 		if err == nil {
 			err = e.checkEpoch(q.CurrentEpoch)
 		}
@@ -213,9 +215,10 @@ func (e *Engine) CommitOffsets(ctx context.Context, group string, under Fence, c
 	}
 	out := make([]Cursor, len(cs))
 	moves := make([]move, 0, len(cs))
+	look := e.catalog.lookups(len(cs), func(i int) QueueRef { return cs[i].Partition.Queue })
 	for i, c := range cs {
 		out[i] = c
-		p, err := e.catalog.partition(ctx, c.Partition)
+		p, err := look.partition(ctx, c.Partition)
 		switch {
 		case err != nil:
 			out[i].Err = err
@@ -287,9 +290,10 @@ func (e *Engine) FetchOffsets(ctx context.Context, group string, refs []Partitio
 	out := make([]Cursor, len(refs))
 	parts := make([]*partition, len(refs))
 	ids := make([]int64, 0, len(refs))
+	look := e.catalog.lookups(len(refs), func(i int) QueueRef { return refs[i].Queue })
 	for i, r := range refs {
 		out[i] = Cursor{Partition: r, Offset: -1, Epoch: -1}
-		p, err := e.catalog.partition(ctx, r)
+		p, err := look.partition(ctx, r)
 		if err != nil {
 			out[i].Err = err
 			continue

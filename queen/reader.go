@@ -45,8 +45,9 @@ func (s *readState) give(segs []*segment, limit int, first bool) int {
 // a mark that is being watched.
 func (e *Engine) Read(ctx context.Context, r ReadRequest) ([]ReadAnswer, error) {
 	items := make([]readState, len(r.Items))
+	look := e.catalog.lookups(len(r.Items), func(i int) QueueRef { return r.Items[i].Partition.Queue })
 	for i, it := range r.Items {
-		p, err := e.catalog.partition(ctx, it.Partition)
+		p, err := look.partition(ctx, it.Partition)
 		if err == nil {
 			err = e.checkEpoch(it.CurrentEpoch)
 		}

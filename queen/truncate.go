@@ -25,14 +25,15 @@ type Truncated struct {
 // a message deleted is still one.
 func (e *Engine) Truncate(ctx context.Context, ts []Truncation) []Truncated {
 	out := make([]Truncated, len(ts))
+	look := e.catalog.lookups(len(ts), func(i int) QueueRef { return ts[i].Partition.Queue })
 	for i, t := range ts {
-		out[i].LogStart, out[i].Err = e.truncate(ctx, t)
+		out[i].LogStart, out[i].Err = e.truncate(ctx, look, t)
 	}
 	return out
 }
 
-func (e *Engine) truncate(ctx context.Context, t Truncation) (int64, error) {
-	p, err := e.catalog.partition(ctx, t.Partition)
+func (e *Engine) truncate(ctx context.Context, look *lookups, t Truncation) (int64, error) {
+	p, err := look.partition(ctx, t.Partition)
 	if err != nil {
 		return -1, err
 	}
