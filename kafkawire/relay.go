@@ -239,8 +239,12 @@ func someGroups(req kmsg.Request, names []string) kmsg.Request {
 		if req.Version < 8 {
 			return req
 		}
+		chosen := make(map[string]bool, len(names)) // there may be very many of them
+		for _, name := range names {
+			chosen[name] = true
+		}
 		some := *req
-		some.Groups = slices.DeleteFunc(slices.Clone(req.Groups), func(g kmsg.OffsetFetchRequestGroup) bool { return !slices.Contains(names, g.Group) })
+		some.Groups = slices.DeleteFunc(slices.Clone(req.Groups), func(g kmsg.OffsetFetchRequestGroup) bool { return !chosen[g.Group] })
 		return &some
 	case *kmsg.DescribeGroupsRequest:
 		some := *req
