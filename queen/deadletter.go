@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	"queenmq/dedup"
 	"queenmq/store"
 )
@@ -195,15 +197,22 @@ func (e *Engine) PurgeDeadLetters(ctx context.Context, q DeadQuery) (int, error)
 		if len(ids) == 0 {
 			return n, nil
 		}
-		err := e.untilKnown(ctx, func(ctx context.Context) error {
-			gone, err := e.db.DeleteDeadLetters(ctx, ids)
-			n += gone
-			return err
-		})
+		gone, err := e.forgetLetters(ctx, ids)
 		if err != nil {
 			return n, storeError("purge dead letters", err)
 		}
+		n += gone
 	}
+}
+
+// forgetLetters deletes dead letters and says how many there were.
+func (e *Engine) forgetLetters(ctx context.Context, ids []int64) (n int, err error) {
+	call := uuid.Must(uuid.NewV7())
+	err = e.untilKnown(ctx, func(ctx context.Context) (err error) {
+		n, err = e.db.DeleteDeadLetters(ctx, call, ids)
+		return err
+	})
+	return n, err
 }
 
 // ReplayDeadLetters pushes the dead letters chosen again, up to Limit of them, each at the end
@@ -317,11 +326,7 @@ func (e *Engine) replay(ctx context.Context, l DeadLetter) (Pushed, error) {
 	default:
 		return out, got.Err
 	}
-	err = e.untilKnown(ctx, func(ctx context.Context) error {
-		_, err := e.db.DeleteDeadLetters(ctx, []int64{l.ID})
-		return err
-	})
-	if err != nil {
+	if _, err := e.forgetLetters(ctx, []int64{l.ID}); err != nil {
 		return out, storeError("replay", err)
 	}
 	note.Op, note.Forever, note.Required, note.TTLSeconds = KVPut, false, false, replaySeconds

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"queenmq/store/storetest"
 )
 
 // TestLostAnswersOfChanges: who changes queues and groups is told what its call did,
@@ -80,6 +82,17 @@ func TestLostAnswersOfChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	losing("delete group", group, func() error { return e.DeleteGroupFrom(t.Context(), group, "", true) })
+	if _, err := storetest.Pool(t, db).Exec(t.Context(), `SELECT setval(pg_get_serial_sequence('dead_letters', 'id'), 77777777)`); err != nil {
+		t.Fatal(err)
+	}
+	bury(t, e, "dead", "g", 3)
+	losing("purge dead letters", number(query[int64](t, db, `SELECT min(id) FROM dead_letters`), 8), func() error {
+		n, err := e.PurgeDeadLetters(t.Context(), DeadQuery{Queue: "dead"})
+		if n != 3 {
+			t.Errorf("%d dead letters are gone, want 3", n)
+		}
+		return err
+	})
 	losing("delete", number(id, 8)+"\x00\x01", func() error { // the last argument; then comes the form of the answer
 		q, err := e.DeleteQueue(t.Context(), QueueRef{Name: "lost-created"})
 		if q.Name != "lost-created" {

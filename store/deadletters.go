@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -73,9 +74,10 @@ func (db *DB) DeadSegment(ctx context.Context, partition, end int64) (SegmentRow
 	return only(readRows(ctx, db, db.read, "read a dead letter", scan, deadSegmentFindSQL, partition, end))
 }
 
-// DeleteDeadLetters forgets dead letters and says how many there were. Repeating it is right.
-func (db *DB) DeleteDeadLetters(ctx context.Context, ids []int64) (int, error) {
-	return only(writeRows(ctx, db, db.write, "delete dead letters", pgx.RowTo[int], deadLettersDeleteSQL, ids))
+// DeleteDeadLetters forgets dead letters and says how many there were. A repeat of a
+// call, under the same id, is told what its first attempt did.
+func (db *DB) DeleteDeadLetters(ctx context.Context, call uuid.UUID, ids []int64) (int, error) {
+	return only(writeRows(ctx, db, db.write, "delete dead letters", pgx.RowTo[int], deadLettersDeleteSQL, call, ids))
 }
 
 // PartitionPlace returns the names of a partition's queue and of itself, and its
