@@ -253,6 +253,34 @@ func (s *Server) Config(t testing.TB, change func(*store.Config)) store.Config {
 	return cfg
 }
 
+// Standby starts a streaming replica of s, named in application_name, which is removed
+// after the test.
+func (s *Server) Standby(t testing.TB, name string) *Server {
+	t.Helper()
+	r, err := startServer(t) // for its folder and guard
+	if err != nil {
+		t.Fatalf("start PostgreSQL: %v", err)
+	}
+	r.Stop(t, "immediate")
+	if err := os.RemoveAll(r.data()); err != nil {
+		t.Fatal(err)
+	}
+	s.Run(t, nil, "pg_basebackup", "-D", r.data(), "-X", "stream", "-c", "fast", "-R", "-d", s.URL+" application_name="+name)
+	if err := r.configure([]string{"unix_socket_directories='" + r.Dir + "'"}); err != nil {
+		t.Fatal(err)
+	}
+	r.Start(t)
+	return r
+}
+
+// Promote makes a standby a primary.
+func (s *Server) Promote(t testing.TB) {
+	t.Helper()
+	if out, err := s.command("pg_ctl", "promote", "-D", s.data(), "-w").CombinedOutput(); err != nil {
+		t.Fatalf("promote: %v: %s", err, out)
+	}
+}
+
 // findBin finds the folder of PostgreSQL's server programs: the one brokers are told
 // of, else the first in PATH, else the newest.
 func findBin() (string, error) {
