@@ -20,8 +20,8 @@ import (
 	"queenmq/compat/pgmajors"
 )
 
-// needClients are the tests that call pg_dump and psql, which the archives lack.
-const needClients = `^TestRestoredDatabaseIsAnotherOne$/^(database|schema)`
+// needClients are the tests that call pg_dump, psql or pg_basebackup, which the archives lack.
+const needClients = `^TestRestoredDatabaseIsAnotherOne$/^(database|schema)|^TestFailoverLosesNothingThatWasAcknowledged$`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
