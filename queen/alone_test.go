@@ -18,15 +18,7 @@ func TestWhatTakesLongLeavesRoom(t *testing.T) {
 	db := openNamed(t)
 	const long = 5
 	e, push := openProbing(t, db, long)
-	createTopic(t, e, "short", 1)
-	tx, err := storetest.Pool(t, db).Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(context.Background()) }()
-	if _, err := tx.Exec(t.Context(), `SELECT FROM log_partitions WHERE name LIKE 'long%' FOR UPDATE`); err != nil {
-		t.Fatal(err)
-	}
+	release := holdLong(t, db)
 	done := make(chan error, long)
 	for p := range long {
 		go func() { done <- push(fmt.Sprint("long", p), "new") }()
@@ -38,9 +30,7 @@ func TestWhatTakesLongLeavesRoom(t *testing.T) {
 		t.Errorf("a push was answered while its partition's row was held: %v", err)
 	default:
 	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	for range long {
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -49,7 +39,7 @@ func TestWhatTakesLongLeavesRoom(t *testing.T) {
 }
 
 // openProbing opens an engine of two flushers for which a span of more than one offset
-// is large, and makes partitions long0, long1, … of such a span.
+// is large, and makes partitions long0, long1, … of such a span, and a topic named short.
 func openProbing(t *testing.T, db *store.DB, long int) (*Engine, func(partition, id string) error) {
 	t.Helper()
 	e := openEngine(t, db, func(c *Config) {
@@ -65,7 +55,27 @@ func openProbing(t *testing.T, db *store.DB, long int) (*Engine, func(partition,
 			}
 		}
 	}
+	createTopic(t, e, "short", 1)
 	return e, push
+}
+
+// holdLong holds the rows of the long partitions until what it returns is called, or the test ends.
+func holdLong(t *testing.T, db *store.DB) (release func()) {
+	t.Helper()
+	tx, err := storetest.Pool(t, db).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	if _, err := tx.Exec(t.Context(), `SELECT FROM log_partitions WHERE name LIKE 'long%' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // A partition that was looked through while others had work waits with its next call.
@@ -73,15 +83,7 @@ func TestAProbeIsFollowedByRest(t *testing.T) {
 	t.Parallel()
 	db := openNamed(t)
 	e, push := openProbing(t, db, 1)
-	createTopic(t, e, "short", 1)
-	tx, err := storetest.Pool(t, db).Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(context.Background()) }()
-	if _, err := tx.Exec(t.Context(), `SELECT FROM log_partitions WHERE name LIKE 'long%' FOR UPDATE`); err != nil {
-		t.Fatal(err)
-	}
+	release := holdLong(t, db)
 	done := make(chan error, 1)
 	go func() { done <- push("long0", "new") }()
 	e.untilBlocked(t)
@@ -89,9 +91,7 @@ func TestAProbeIsFollowedByRest(t *testing.T) {
 		appendBatch(t, e, at("short", 0), kafkaBatch(t, 1))
 	}
 	began := time.Now()
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	release()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
