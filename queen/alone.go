@@ -13,9 +13,8 @@ import (
 // no flusher waits for them, and they have half as many places as there are flushers:
 // whatever they wait for, the rest has connections.
 
-// goAlone sends those that go alone on their way and returns the others, in the same memory.
+// goAlone sends those that go alone on their way and returns the others.
 func (w *writer) goAlone(ctx context.Context, fl []*flight) (others []*flight) {
-	others = fl[:0]
 	for _, f := range fl {
 		if !f.alone {
 			others = append(others, f)
