@@ -8,6 +8,7 @@
 //	engine.go    the engine, and the doors in front of it
 //	identity.go  the id a broker keeps in its data folder
 //	address.go   where to listen, what to advertise, what is refused
+//	unused.go    flags that have no effect beside others, refused
 //	debug.go     profiles, for this machine only
 //	log.go       the log on stderr
 //	signals.go   being told to stop

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"strings"
 	"syscall"
 	"unicode/utf8"
 
@@ -98,7 +99,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintln(stderr, "queen:", harmlessLines(err.Error())+helpOf(err))
 		return exitUsage
 	}
-	if err := checkNamed(command); err != nil {
+	if err := errors.Join(checkNamed(command), checkUnused(command)); err != nil {
 		fmt.Fprintln(stderr, "queen:", err)
 		return exitUsage
 	}
@@ -120,8 +121,18 @@ func helpOf(err error) string {
 	if !errors.As(err, &parse) {
 		return ""
 	}
+	for _, flag := range parse.Context.Flags() { // a variable may have been meant for another command
+		for _, env := range flag.Envs {
+			if value, ok := os.LookupEnv(env); ok && strings.HasPrefix(err.Error(), "--"+flag.Name+" must be one of ") {
+				return fmt.Sprintf("; %s says %q unless the flag does", env, value)
+			}
+		}
+	}
 	if node := parse.Context.Selected(); node != nil {
 		return "; see queen " + node.Path() + " --help"
+	}
+	if strings.HasPrefix(err.Error(), "unknown flag ") {
+		return "; the flags of a command stand after it: queen COMMAND --FLAG; see queen --help"
 	}
 	return "; see queen --help"
 }

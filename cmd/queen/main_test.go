@@ -112,6 +112,7 @@ func TestUsageErrorsNameTheMistake(t *testing.T) {
 	f("--shutdown-timeout", "serve", "--shutdown-timeout=0s")
 	f("--offsets-retention", "serve", "--offsets-retention=2000000h")
 	f("log-level", "--log-level=loud", "version")
+	f("queen COMMAND --FLAG", "--url=http://127.0.0.1:1", "queue", "list")
 	f("--data-dir", "serve", "--data-dir=")
 	f("--data-dir", "migrate", "--data-dir", "")
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,6 +64,9 @@ func launch(t *testing.T, dir string, args ...string) *serving {
 	args = append([]string{"serve", "--data-dir", dir, "--kafka-addr=127.0.0.1:0", "--http-addr=127.0.0.1:0"}, args...)
 	s := &serving{cmd: exec.CommandContext(t.Context(), os.Args[0], args...), rest: make(chan string, 16), stderr: &lockedBuffer{}}
 	s.cmd.Env = append(os.Environ(), mainVar+"=1")
+	if slices.Contains(args, "--database-url") { // ours obeys it; beside a named one it is refused
+		s.cmd.Env = slices.DeleteFunc(s.cmd.Env, func(v string) bool { return strings.HasPrefix(v, localpg.BinDirVar+"=") })
+	}
 	s.cmd.Stderr = s.stderr
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {

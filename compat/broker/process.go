@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -91,7 +92,11 @@ func Start(ctx context.Context, cfg Config) (*Process, error) {
 		args = append(args, "--database-url", cfg.DatabaseURL)
 	}
 	p := &Process{cmd: exec.Command(cfg.Binary, append(args, cfg.Args...)...), exited: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), cfg.Env...)
+	p.cmd.Env = os.Environ()
+	if cfg.DatabaseURL != "" { // the tests' own PostgreSQL obeys this; beside a named one it is refused
+		p.cmd.Env = slices.DeleteFunc(p.cmd.Env, func(v string) bool { return strings.HasPrefix(v, "QUEEN_POSTGRES_BIN=") })
+	}
+	p.cmd.Env = append(p.cmd.Env, cfg.Env...)
 	p.cmd.Stderr = &p.log
 	if cfg.Log != nil {
 		p.cmd.Stderr = io.MultiWriter(&p.log, cfg.Log)
