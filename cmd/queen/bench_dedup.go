@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"queenmq/cmd/queen/bench"
 )
@@ -12,9 +13,10 @@ import (
 type benchDedup struct {
 	benchRun
 	benchHTTP
-	IDs         int64 `env:"QUEEN_IDS" name:"ids" default:"1000000" placeholder:"N" help:"Ids stored in the window before the first round (${default})."`
-	Duplicates  int   `env:"QUEEN_DUPLICATES" default:"0" placeholder:"PERCENT" help:"Repeated ids among those pushed, 0 to 50 percent; the other side then pushes the same without them."`
-	DedupWindow int   `env:"QUEEN_DEDUP_WINDOW" name:"dedup-window" default:"3600" placeholder:"SECONDS" help:"Deduplication window (${default})."`
+	IDs         int64         `env:"QUEEN_IDS" name:"ids" default:"1000000" placeholder:"N" help:"Ids stored in the window before the first round (${default})."`
+	Duplicates  int           `env:"QUEEN_DUPLICATES" default:"0" placeholder:"PERCENT" help:"Repeated ids among those pushed, 0 to 50 percent; the other side then pushes the same without them."`
+	DedupWindow int           `env:"QUEEN_DEDUP_WINDOW" name:"dedup-window" default:"3600" placeholder:"SECONDS" help:"Deduplication window (${default})."`
+	Turn        time.Duration `env:"QUEEN_TURN" default:"2s" placeholder:"TIME" help:"How long a side pushes before the other one does, of a round's --duration (${default})."`
 }
 
 // benchIDsMax bounds what is stored before the first round.
@@ -28,6 +30,8 @@ func (c *benchDedup) Validate() error {
 		return fmt.Errorf("--duplicates is %d, must be 0 to 50 percent", c.Duplicates)
 	case c.Duplicates > 0 && c.Batch*c.Duplicates < 100:
 		return fmt.Errorf("--duplicates=%d of a --batch of %d is not one message: raise either", c.Duplicates, c.Batch)
+	case c.Turn < 10*time.Millisecond || c.Turn > bench.DurationMax:
+		return fmt.Errorf("--turn is %s, must be 10ms to %s", c.Turn, bench.DurationMax)
 	case c.DedupWindow < 1:
 		return fmt.Errorf("--dedup-window is %d, must be at least 1", c.DedupWindow)
 	case c.Verify && c.Duplicates > 0:
@@ -54,6 +58,7 @@ func (c *benchDedup) Run(p *process) error {
 		if repeated > 0 {
 			b = door(c.DedupWindow, 0, c.IDs)
 		}
+		c.turn = c.Turn
 		c.began.WindowSeconds, c.began.FillIDs, c.began.Duplicates = &c.DedupWindow, c.IDs, repeated
 		return c.compare(p, "dedup", a, "the other queue", payload, func(string, *bench.Database) bench.Side { return b })
 	})

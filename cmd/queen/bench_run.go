@@ -32,7 +32,8 @@ type benchRun struct {
 	engine *ownEngine
 	began  bench.Conditions
 
-	discard int // rounds before the first that counts
+	discard int           // rounds before the first that counts
+	turn    time.Duration // of a side, see bench.Plan; 0 for a whole round
 }
 
 // Validate bounds the load: it must stop by itself.
@@ -88,7 +89,10 @@ func (c *benchRun) compare(p *process, mode string, a bench.Side, vs string, pay
 func (c *benchRun) measure(p *process, mode string, a bench.Side, vs string, payload *bench.Payload, other func(string, *bench.Database) bench.Side) (report *bench.Report, err error) {
 	report = &bench.Report{Mode: mode, Conditions: c.began}
 	report.Conditions.Rounds, report.Conditions.Duration = c.Rounds, c.Duration.String()
-	plan := bench.Plan{Rounds: c.Rounds, Discard: c.discard, Duration: c.Duration, Verify: c.Verify}
+	if c.turn > 0 && c.turn < c.Duration {
+		report.Conditions.Turn = c.turn.String()
+	}
+	plan := bench.Plan{Rounds: c.Rounds, Discard: c.discard, Duration: c.Duration, Turn: c.turn, Verify: c.Verify}
 
 	db, folder, err := c.openDatabase(p.ctx, a == nil || vs == vsBaseline || vs == vsRows)
 	if err != nil {

@@ -29,6 +29,7 @@ func TestBenchRefusesALoadThatDoesNotEnd(t *testing.T) {
 	f("--batch", "push", "--batch=0")
 	f("--batch", "pop", "--batch=10001")
 	f("--duplicates", "dedup", "--batch=10", "--duplicates=9")
+	f("--turn", "dedup", "--turn=0s")
 	f("--vs baseline", "consume", "--vs=baseline")
 	f("--vs baseline", "pop", "--vs=baseline")
 	f("--vs baseline", "e2e", "--vs=baseline")

@@ -18,7 +18,7 @@ type Side interface {
 	// Prepare makes what must be there before the first round.
 	Prepare(ctx context.Context) error
 	// Round puts load on until the time is over, and returns when everything
-	// under way has been answered.
+	// under way has been answered. A meter may go through several of them.
 	Round(ctx context.Context, t Times, m *Meter) error
 	// Verify reads back what was acknowledged, every record.
 	Verify(ctx context.Context) (Verified, error)
@@ -26,7 +26,7 @@ type Side interface {
 	Close(ctx context.Context) error
 }
 
-// Times are those of a round: load is put on for both, the first is not counted.
+// Times are those of a turn, mostly a whole round: load is put on for both, the first is not counted.
 type Times struct{ WarmUp, Duration time.Duration }
 
 // Verified is what reading back found. Anything but equal counts and nothing
@@ -52,10 +52,14 @@ type Plan struct {
 	Rounds   int
 	Discard  int // rounds of each side before the first that counts, for one that must warm up
 	Duration time.Duration
-	Verify   bool
+	// Turn is how long a side has the machine at most before the other one has it: a
+	// pair of rounds is then made of many short turns, and what the disk or the machine does
+	// for some seconds meets both. 0: a round is one turn.
+	Turn   time.Duration
+	Verify bool
 	// CompareLatency is set where one answer means the same on both sides.
 	CompareLatency bool
-	// Settle is run before every round, so that no side pays for what the other left.
+	// Settle is run before every turn, so that no side pays for what the other left.
 	Settle func(context.Context) error
 	// Watch sees each round begin and end; nil fields are left out.
 	Watch Watch
@@ -119,23 +123,18 @@ func Run(ctx context.Context, plan Plan, a, b Side) (out Outcome, err error) {
 		reports[i].Name = s.Name() // it may know more about itself now
 	}
 	for i := -plan.Discard; i < plan.Rounds; i++ {
-		for _, at := range order(i, len(sides)) {
-			r, err := plan.round(ctx, fmt.Sprintf("round %d of %d, %s", i+1, plan.Rounds, sides[at].Name()), sides[at])
-			if i < 0 && errors.Is(err, errNothingAnswered) {
-				err = nil // that is what warming up is for
-			}
-			if err != nil {
-				return out, fmt.Errorf("%s, round %d: %w", sides[at].Name(), i+1, err)
-			}
-			if i >= 0 {
-				reports[at].Rounds = append(reports[at].Rounds, r)
-			}
+		pair, err := plan.pair(ctx, i, sides)
+		if err != nil {
+			return out, err
 		}
 		if i < 0 {
 			continue
 		}
+		for at, r := range pair {
+			reports[at].Rounds = append(reports[at].Rounds, r)
+		}
 		out.sum(plan.CompareLatency)
-		plan.pair(i, &out)
+		plan.paired(i, &out)
 	}
 	if !plan.Verify {
 		return out, nil
@@ -169,30 +168,56 @@ func order(round, sides int) []int {
 	}
 }
 
-func (p *Plan) round(ctx context.Context, doing string, s Side) (Round, error) {
-	if p.Settle != nil {
-		if err := p.Settle(ctx); err != nil {
-			return Round{}, err
+// turns are how long the turns of a round are.
+func (p *Plan) turns() []time.Duration {
+	if p.Turn <= 0 || p.Turn >= p.Duration {
+		return []time.Duration{p.Duration}
+	}
+	var all []time.Duration
+	for left := p.Duration; left > 0; left -= p.Turn {
+		all = append(all, min(left, p.Turn))
+	}
+	return all
+}
+
+// pair makes a round of each side, turn by turn; rounds below 0 are for warming up.
+func (p *Plan) pair(ctx context.Context, i int, sides []Side) ([]Round, error) {
+	meters, cpu, busy := make([]*Meter, len(sides)), make([]time.Duration, len(sides)), make([]time.Duration, len(sides))
+	for at, s := range sides {
+		meters[at] = NewMeter(s.Clients())
+	}
+	rounds := make([]Round, len(sides))
+	for k, turn := range p.turns() {
+		for _, at := range order(i+k, len(sides)) {
+			doing := fmt.Sprintf("round %d of %d, %s", i+1, p.Rounds, sides[at].Name())
+			used, began := cpuTime(), time.Now()
+			if err := p.turn(ctx, doing, sides[at], turn, meters[at]); err != nil {
+				return nil, fmt.Errorf("%s, round %d: %w", sides[at].Name(), i+1, err)
+			}
+			cpu[at] += cpuTime() - used
+			busy[at] += time.Since(began)
 		}
 	}
-	m := NewMeter(s.Clients())
+	for at := range sides {
+		rounds[at] = meters[at].Read(time.Now())
+		rounds[at].ClientCores = cpu[at].Seconds() / busy[at].Seconds()
+		if rounds[at].Records == 0 && i >= 0 { // else that is what warming up is for
+			return nil, fmt.Errorf("%s, round %d: %w", sides[at].Name(), i+1, errNothingAnswered)
+		}
+	}
+	return rounds, nil
+}
+
+// turn has one side put its load on.
+func (p *Plan) turn(ctx context.Context, doing string, s Side, long time.Duration, m *Meter) error {
+	if p.Settle != nil {
+		if err := p.Settle(ctx); err != nil {
+			return err
+		}
+	}
 	p.began(doing, m)
 	defer p.ended()
-	cpu, began := cpuTime(), time.Now()
-	err := s.Round(ctx, Times{WarmUp: min(warmUpMax, p.Duration/4), Duration: p.Duration}, m)
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		return Round{}, err
-	}
-	cores := (cpuTime() - cpu).Seconds() / time.Since(began).Seconds()
-	r := m.Read(time.Now())
-	if r.Records == 0 {
-		return r, errNothingAnswered
-	}
-	r.ClientCores = cores
-	return r, nil
+	return errors.Join(s.Round(ctx, Times{WarmUp: min(warmUpMax, long/4), Duration: long}, m), ctx.Err())
 }
 
 func (p *Plan) began(doing string, m *Meter) {
@@ -207,7 +232,7 @@ func (p *Plan) ended() {
 	}
 }
 
-func (p *Plan) pair(i int, out *Outcome) {
+func (p *Plan) paired(i int, out *Outcome) {
 	if p.Watch.Pair == nil {
 		return
 	}

@@ -107,7 +107,6 @@ func (f *fakeSide) Round(_ context.Context, _ Times, m *Meter) error {
 	now := time.Now()
 	m.Measure(now, now.Add(time.Second))
 	m.Shard(0).Answered(now, now, 100, 1000)
-	m.Measure(now.Add(-time.Second), now)
 	return nil
 }
 
@@ -129,6 +128,35 @@ func TestSidesTakeTurns(t *testing.T) {
 	}
 	if len(out.A.Rounds) != 3 || len(out.B.Rounds) != 3 || out.A.Rounds[0].Bytes != 1000 {
 		t.Errorf("rounds %+v and %+v, want 3 of 1000 bytes each", out.A.Rounds, out.B.Rounds)
+	}
+}
+
+func TestRoundsOfManyTurns(t *testing.T) {
+	t.Parallel()
+	var calls []string
+	plan := Plan{Rounds: 2, Duration: 5 * time.Second, Turn: 2 * time.Second}
+	out, err := Run(t.Context(), plan, &fakeSide{name: "a", calls: &calls}, &fakeSide{name: "b", calls: &calls})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Three turns of 2, 2 and 1 seconds; who was second goes first, also from round to round.
+	want := "a prepare,b prepare," +
+		"a round,b round,b round,a round,a round,b round," +
+		"b round,a round,a round,b round,b round,a round," +
+		"b close,a close"
+	if got := strings.Join(calls, ","); got != want {
+		t.Errorf("calls %s\nwant  %s", got, want)
+	}
+	if len(out.A.Rounds) != 2 || len(out.B.Rounds) != 2 || out.A.Rounds[0].Bytes != 3000 || out.B.Rounds[1].Bytes != 3000 {
+		t.Errorf("rounds %+v and %+v, want 2 of 3000 bytes each", out.A.Rounds, out.B.Rounds)
+	}
+	if got := plan.turns(); !slices.Equal(got, []time.Duration{2 * time.Second, 2 * time.Second, time.Second}) {
+		t.Errorf("turns %v, want 2 s, 2 s and what is left", got)
+	}
+	for _, turn := range []time.Duration{0, 5 * time.Second, time.Minute} {
+		if got := (&Plan{Duration: 5 * time.Second, Turn: turn}).turns(); !slices.Equal(got, []time.Duration{5 * time.Second}) {
+			t.Errorf("turns of at most %s: %v, want one of the whole round", turn, got)
+		}
 	}
 }
 

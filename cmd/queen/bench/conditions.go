@@ -52,6 +52,7 @@ type Conditions struct {
 	BaselineConns int               `json:"baselineConnections,omitempty"`
 	Rounds        int               `json:"rounds"`
 	Duration      string            `json:"duration"`
+	Turn          string            `json:"turn,omitempty"` // of a side within a round
 	PeakClientRSS int64             `json:"peakClientRssBytes,omitempty"`
 }
 

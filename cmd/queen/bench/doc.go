@@ -1,7 +1,7 @@
 // Package bench puts load on a broker, or on the bare PostgreSQL under it, and
 // compares two such sides in one run.
 //
-// The answer is a ratio. Two sides take turns, a round each, in the order
+// The answer is a ratio. Two sides take turns, a round (or part of one) each, in the order
 // A B B A A B …, so that a machine that slows down slows both; each pair of
 // rounds gives one ratio, and the median of the pairs is the result. A number
 // without its conditions is worth nothing, so they are part of every report.

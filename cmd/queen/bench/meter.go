@@ -10,11 +10,12 @@ import (
 // Latencies are kept in microseconds, from one to this.
 const latencyMax = 2 * time.Minute
 
-// Meter counts what is answered inside the measured part of a round. Each client
+// Meter counts what is answered inside the measured parts of a round. Each client
 // has a shard of its own.
 type Meter struct {
 	mu       sync.Mutex
 	from, to time.Time
+	before   time.Duration // of the parts that are over
 	shards   []*Shard
 }
 
@@ -37,9 +38,11 @@ func NewMeter(clients int) *Meter {
 	return m
 }
 
-// Measure says when counting begins and ends; before it nothing counts.
+// Measure says when counting begins and ends; before it nothing counts. Said again, it
+// begins another part of the round, and what was counted stays.
 func (m *Meter) Measure(from, to time.Time) {
 	m.mu.Lock()
+	m.before += m.to.Sub(m.from)
 	m.from, m.to = from, to
 	m.mu.Unlock()
 	for _, s := range m.shards {
@@ -130,7 +133,7 @@ type Round struct {
 	ClientCores float64 `json:"clientCores"`
 }
 
-// Done is how much of the measured time is over, from 0 to 1.
+// Done is how much of this part's measured time is over, from 0 to 1.
 func (m *Meter) Done(now time.Time) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,7 +146,7 @@ func (m *Meter) Done(now time.Time) float64 {
 // Read sums up what was counted up to now.
 func (m *Meter) Read(now time.Time) Round {
 	m.mu.Lock()
-	from, to := m.from, m.to
+	from, to, before := m.from, m.to, m.before
 	m.mu.Unlock()
 	var r Round
 	all, late := newHistogram(), newHistogram()
@@ -160,11 +163,9 @@ func (m *Meter) Read(now time.Time) Round {
 	if now.Before(to) {
 		to = now
 	}
-	if r.Seconds = to.Sub(from).Seconds(); r.Seconds > 0 {
+	if r.Seconds = (before + max(to.Sub(from), 0)).Seconds(); r.Seconds > 0 {
 		r.RecordsPerSecond = float64(r.Records) / r.Seconds
 		r.BytesPerSecond = float64(r.Bytes) / r.Seconds
-	} else {
-		r.Seconds = 0
 	}
 	r.LatencyMS, r.SentLateMS = latencyOf(all), latencyOf(late)
 	return r

@@ -31,6 +31,27 @@ func TestOnlyTheMeasuredTimeCounts(t *testing.T) {
 	}
 }
 
+func TestPartsOfARoundAddUp(t *testing.T) {
+	t.Parallel()
+	begin := time.Unix(1000, 0)
+	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
+	m := NewMeter(1)
+	m.Measure(at(0), at(1000))
+	m.Shard(0).Answered(at(500), at(600), 4, 40)
+	m.Measure(at(5000), at(6000))
+	m.Shard(0).Answered(at(3000), at(3100), 1, 10) // between the parts
+	m.Shard(0).Answered(at(5500), at(5600), 2, 20)
+	if r := m.Read(at(5500)); r.Records != 6 || r.Seconds != 1.5 || r.RecordsPerSecond != 4 {
+		t.Errorf("in the middle of the second part: %+v, want 6 records in 1.5 s", r)
+	}
+	if r := m.Read(at(4000)); r.Seconds != 1 {
+		t.Errorf("before the second part: %v s, want that of the first", r.Seconds)
+	}
+	if r := m.Read(at(9000)); r.Seconds != 2 || r.BytesPerSecond != 30 {
+		t.Errorf("after both: %+v, want 60 bytes in 2 s", r)
+	}
+}
+
 func TestProgressShowsHowMuchIsOver(t *testing.T) {
 	t.Parallel()
 	begin := time.Unix(1000, 0)

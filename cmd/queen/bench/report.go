@@ -214,7 +214,11 @@ func (c *Conditions) common() []string {
 	if d := c.Disk; d != nil {
 		lines = append(lines, fmt.Sprintf("disk        fsync p50 %.2f ms, p99 %.2f ms; sequential, synced each MiB: %.0f MB/s", d.FsyncP50MS, d.FsyncP99MS, d.WritePerSec/1e6))
 	}
-	return append(lines, fmt.Sprintf("rounds      %d of %s each, sides in turn; %s", c.Rounds, c.Duration, orNone(c.Settle)))
+	turn := "sides in turn"
+	if c.Turn != "" {
+		turn += " of " + c.Turn + " within a round"
+	}
+	return append(lines, fmt.Sprintf("rounds      %d of %s each, %s; %s", c.Rounds, c.Duration, turn, orNone(c.Settle)))
 }
 
 // client says what the clients of a load do.
