@@ -40,7 +40,8 @@ type brokers struct {
 	log   *slog.Logger
 	every time.Duration
 
-	again atomic.Bool // registering again, by whoever noticed first
+	again  atomic.Bool  // registering again, by whoever noticed first
+	writes atomic.Int64 // begun under slots of this process: Fence.Serial
 
 	mu       sync.RWMutex
 	self     int32
@@ -187,6 +188,15 @@ func (b *brokers) coordinator(group string) Coordination {
 		}
 	}
 	return c
+}
+
+// begun numbers a write under a slot as its request comes, so that one which is late
+// does not undo what was begun after it.
+func (b *brokers) begun(under Fence) Fence {
+	if under.Epoch != 0 {
+		under.Serial = b.writes.Add(1)
+	}
+	return under
 }
 
 // beat says that this broker lives. Where its row is gone (it was paused and

@@ -85,6 +85,7 @@ func (e *Engine) deleteGroup(ctx context.Context, name string, under Fence, queu
 // subscriptions, there were.
 func (e *Engine) deleteCursors(ctx context.Context, group string, under Fence, scope store.CursorScope) (deleted int, err error) {
 	defer e.hotlist.forgotten(group)
+	under = e.brokers.begun(under)
 	for after := int64(0); ; {
 		call := uuid.Must(uuid.NewV7())
 		var n int

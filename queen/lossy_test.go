@@ -15,12 +15,14 @@ import (
 
 // lossy stands between an engine and PostgreSQL. The answer of the next call
 // whose arguments hold what it was armed with never arrives: what the call did
-// is committed, and its caller's connection is gone.
+// is committed, and its caller's connection is gone. Or the call is late: its caller's
+// connection is gone, and PostgreSQL gets it when the test says.
 type lossy struct {
 	target string
 
 	mu    sync.Mutex
 	armed []byte
+	late  *lateCall // what is armed is to be late
 	lost  int
 	seen  map[string]int // what is watched for, in how many pieces of what was sent
 }
@@ -76,11 +78,29 @@ func openLossy(t *testing.T) (*lossy, *store.DB) {
 	return l, storetest.OpenConfig(t, cfg)
 }
 
+// lateCall is a call that its caller has given up and PostgreSQL does not have yet.
+type lateCall struct{ deliver, answered chan struct{} }
+
 // lose arms it.
 func (l *lossy) lose(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.armed = []byte(text)
+}
+
+// delay arms it to hold a call back. What it returns gives the call to PostgreSQL, and
+// returns when that has answered.
+func (l *lossy) delay(t *testing.T, text string) (deliver func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	late := &lateCall{make(chan struct{}), make(chan struct{})}
+	l.armed, l.late = []byte(text), late
+	release := sync.OnceFunc(func() { close(late.deliver) })
+	t.Cleanup(release)
+	return func() {
+		release()
+		<-late.answered
+	}
 }
 
 func (l *lossy) count() int {
@@ -89,7 +109,8 @@ func (l *lossy) count() int {
 	return l.lost
 }
 
-func (l *lossy) caught(sent []byte) bool {
+// caught says whether what is sent is to be lost, and, where it is to be late, who waits.
+func (l *lossy) caught(sent []byte) (bool, *lateCall) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for text := range l.seen {
@@ -98,11 +119,12 @@ func (l *lossy) caught(sent []byte) bool {
 		}
 	}
 	if l.armed == nil || !bytes.Contains(sent, l.armed) {
-		return false
+		return false, nil
 	}
-	l.armed = nil
+	late := l.late
+	l.armed, l.late = nil, nil
 	l.lost++
-	return true
+	return true, late
 }
 
 func (l *lossy) carry(client net.Conn) {
@@ -114,22 +136,32 @@ func (l *lossy) carry(client net.Conn) {
 	defer func() { _ = server.Close() }()
 	var doomed sync.Once
 	cut := make(chan struct{})
+	var late *lateCall // written before cut is closed
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() {
 		buf := make([]byte, 1<<20)
 		for {
 			n, err := client.Read(buf)
-			if n > 0 && l.caught(buf[:n]) {
-				doomed.Do(func() { close(cut) })
-			}
 			if n > 0 {
+				if caught, l := l.caught(buf[:n]); caught {
+					doomed.Do(func() { late = l; close(cut) })
+					if l != nil {
+						_ = client.Close()
+						<-l.deliver
+					}
+				}
+				// Nothing else follows a call that is late: its connection is closed.
 				if _, err := server.Write(buf[:n]); err != nil {
 					return
 				}
 			}
 			if err != nil {
-				_ = server.Close()
+				select {
+				case <-cut: // whoever reads the answer closes
+				default:
+					_ = server.Close()
+				}
 				return
 			}
 		}
@@ -144,6 +176,9 @@ func (l *lossy) carry(client net.Conn) {
 				n, err = server.Read(buf)
 			}
 			_ = client.Close()
+			if late != nil {
+				close(late.answered)
+			}
 			return
 		default:
 		}

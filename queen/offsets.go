@@ -213,6 +213,7 @@ func (e *Engine) CommitOffsets(ctx context.Context, group string, under Fence, c
 	if err := ValidateName("group", group); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidGroup, err)
 	}
+	under = e.brokers.begun(under)
 	out := make([]Cursor, len(cs))
 	moves := make([]move, 0, len(cs))
 	look := e.catalog.lookups(len(cs), func(i int) QueueRef { return cs[i].Partition.Queue })

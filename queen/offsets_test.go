@@ -138,3 +138,47 @@ func TestManyPositionsAreDeletedInSteps(t *testing.T) {
 		t.Errorf("at most %d positions in a statement, %d in all, %v; want %d and %d", most, sum, err, commitRowsMax, 2*n)
 	}
 }
+
+// TestALateCommitDoesNotOvertakeTheNextOne: its client was told that its outcome is not
+// known, and has committed something newer, before the database gets it.
+func TestALateCommitDoesNotOvertakeTheNextOne(t *testing.T) {
+	t.Parallel()
+	const group = "group whose commit is late"
+	l, db := openLossy(t)
+	e := openEngine(t, db)
+	createTopic(t, e, "t", 2)
+	commit := func(partition int32, offset int64) error {
+		t.Helper()
+		got, err := e.CommitOffsets(t.Context(), group, e.Coordinator(group).Fence, []Cursor{{Partition: at("t", partition), Offset: offset, Epoch: -1}})
+		if err != nil {
+			return err
+		}
+		return got[0].Err
+	}
+	committed := func(partition int32, want int64) {
+		t.Helper()
+		if got, err := e.FetchOffsets(t.Context(), group, []PartitionRef{at("t", partition)}); err != nil || got[0].Offset != want {
+			t.Errorf("partition %d is committed at %+v, %v; want %d", partition, got, err, want)
+		}
+	}
+	for partition := range int32(2) {
+		deliver := l.delay(t, group)
+		if err := commit(partition, 5); !errors.Is(err, ErrOutcomeUnknown) {
+			t.Fatalf("a commit whose connection is lost: %v, want ErrOutcomeUnknown", err)
+		}
+		want := int64(5) // one that nothing followed counts
+		if partition == 0 {
+			want = 7
+			if err := commit(partition, want); err != nil {
+				t.Fatal(err)
+			}
+			committed(partition, want)
+		}
+		deliver()
+		committed(partition, want)
+	}
+	if err := commit(0, 3); err != nil { // also backwards
+		t.Fatal(err)
+	}
+	committed(0, 3)
+}

@@ -74,6 +74,25 @@ func (b *budget) taken() int {
 	return b.used
 }
 
+// TestWhoIsAnsweredHoldsNothing: what an append took of the bound is given back before its
+// answer, or its client's next one may have to wait for it.
+func TestWhoIsAnsweredHoldsNothing(t *testing.T) {
+	t.Parallel()
+	w := &writer{budget: newBudget(1)} // of which nothing is taken: to give back is a mistake, where complete stops
+	e := &entry{batch: []byte("b"), held: 1, pending: &Pending{done: make(chan struct{})}}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("nothing was given back")
+			}
+		}()
+		w.complete(e, Appended{}, nil)
+	}()
+	if e.done() {
+		t.Error("it was answered first")
+	}
+}
+
 // TestRecompressedBatchesCountAsTheyAreStored: what is small as sent and large as stored
 // does not get past the bound on what is accepted.
 func TestRecompressedBatchesCountAsTheyAreStored(t *testing.T) {

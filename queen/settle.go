@@ -277,6 +277,6 @@ func (w *writer) complete(e *entry, res Appended, err error) {
 		w.stumbles.stored(e.stumbler(), &e.info)
 	}
 	e.pending.res, e.pending.err = res, err
+	w.budget.release(e.held) // first: who has its answer holds nothing
 	close(e.pending.done)
-	w.budget.release(e.held)
 }

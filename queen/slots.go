@@ -10,7 +10,8 @@ import (
 // Fence is what a coordinator writes a group's positions under: its slot, and the
 // epoch in which it is this broker's. Once another has taken the slot, what is
 // written under it is refused with ErrNotCoordinator. The zero Fence is that of
-// callers outside of any group, and asks for nothing.
+// callers outside of any group, and asks for nothing. The engine numbers what is
+// written under it: see begun.
 type Fence = store.Fence
 
 // Coordination says who coordinates a group. It is answered from memory.

@@ -51,7 +51,9 @@ type CursorRow struct {
 // on them are void. A position above the log's end is kept to be read back, and the
 // group is at that end; the same where the log was cut below it since the epoch it
 // names. Without kafka they are moved by hand, which is the same. gone says of each
-// whether its partition does not exist (any more), so that it was not stored. ErrFenced: nothing was stored, another broker coordinates the group by now.
+// whether its partition does not exist (any more), so that it was not stored; one that a
+// commit of a higher Serial came before is not told from one that was stored just before it.
+// ErrFenced: nothing was stored, another broker coordinates the group by now.
 func (db *DB) CommitCursors(ctx context.Context, group string, under Fence, cursors []CursorRow, kafka bool) (gone []bool, err error) {
 	n := len(cursors)
 	parts, offsets, epochs, metadata := make([]int64, n), make([]int64, n), make([]int32, n), make([][]byte, n)
@@ -62,7 +64,7 @@ func (db *DB) CommitCursors(ctx context.Context, group string, under Fence, curs
 		}
 	}
 	committed, err := writeRows(ctx, db, db.write, "commit cursors", pgx.RowTo[int64], cursorCommitSQL,
-		group, under.Slot, under.Epoch, parts, offsets, epochs, metadata, kafka)
+		group, under.Slot, under.Epoch, under.Serial, parts, offsets, epochs, metadata, kafka)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +116,8 @@ type CursorScope struct {
 // scope and above partition after, ascending. It says how many positions and
 // subscriptions went, and the partition to go on after, 0 after the last step. A
 // repeat of a call, under the same id, is told what its first attempt did. ErrLeased:
-// a lease is on one of them, or, in the first step (after 0), on any in scope;
+// a lease is on one of them, or, in the first step (after 0), on any in scope. What was
+// committed under a higher Serial stays;
 // ErrFenced: another broker coordinates the group by now. Then this step deleted nothing.
 func (db *DB) DeleteCursors(ctx context.Context, call uuid.UUID, group string, under Fence, scope CursorScope, after int64, rowsMax int) (n int, next int64, err error) {
 	type step struct {
@@ -123,7 +126,7 @@ func (db *DB) DeleteCursors(ctx context.Context, call uuid.UUID, group string, u
 		After   int64
 	}
 	s, err := only(writeRows(ctx, db, db.admin, "delete cursors", pgx.RowTo[step], cursorsDeleteSQL,
-		call, group, under.Slot, under.Epoch, orNull(scope.Queue), scope.Partitions, scope.Subscriptions, after, rowsMax))
+		call, group, under.Slot, under.Epoch, under.Serial, orNull(scope.Queue), scope.Partitions, scope.Subscriptions, after, rowsMax))
 	switch {
 	case err != nil:
 		return 0, 0, err

@@ -122,7 +122,7 @@ func TestAPositionCommittedMeanwhileDoesNotExpire(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	if _, err := tx.Exec(t.Context(), `SELECT cursors_commit_1('g', 7, 1, $1, '{6}', '{-1}', '{""}', true)`, p); err != nil {
+	if _, err := tx.Exec(t.Context(), `SELECT cursors_commit_1('g', 7, 1, 1, $1, '{6}', '{-1}', '{""}', true)`, p); err != nil {
 		t.Fatal(err)
 	}
 	type answer struct {

@@ -83,7 +83,7 @@ func testPlans(t *testing.T, full bool) {
 		{"cursor_find", func() error { return w.query("query/cursor_find.sql", "g1", p[:10]) }},
 		{"cursor_list", func() error { return w.query("query/cursor_list.sql", "g1") }},
 		{"cursor_commit", func() error {
-			return w.query("query/cursor_commit.sql", "g1", 5, 1, p[:2], []int64{1, 1}, []int32{1, 1}, [][]byte{{}, {}}, true)
+			return w.query("query/cursor_commit.sql", "g1", 5, 1, 1, p[:2], []int64{1, 1}, []int32{1, 1}, [][]byte{{}, {}}, true)
 		}},
 		{"append", func() error {
 			sql, args := store.AppendCall(explainedAppend(first, next), true)

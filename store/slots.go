@@ -28,6 +28,9 @@ var ErrFenced = errors.New("fenced: another broker coordinates the group")
 type Fence struct {
 	Slot  int
 	Epoch int64
+	// Serial rises from write to write of the owner, as they were begun: one that
+	// arrives after a later one leaves what that one wrote.
+	Serial int64
 }
 
 // SlotRow is who coordinates the groups of a slot.

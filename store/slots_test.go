@@ -147,7 +147,7 @@ func TestATakeoverWaitsForCommitsUnderWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	if _, err := tx.Exec(t.Context(), `SELECT cursors_commit_1('g', 7, 1, $1, '{5}', '{-1}', '{""}', true)`, p); err != nil {
+	if _, err := tx.Exec(t.Context(), `SELECT cursors_commit_1('g', 7, 1, 1, $1, '{5}', '{-1}', '{""}', true)`, p); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
@@ -166,4 +166,43 @@ func TestATakeoverWaitsForCommitsUnderWay(t *testing.T) {
 	if err := <-done; err != nil || slot(t, db, 7).Epoch != 2 {
 		t.Fatalf("%v, slot %+v", err, slot(t, db, 7))
 	}
+}
+
+// Of two writes under one epoch the one that was begun later counts, whichever arrives
+// first; the first of the next owner counts after all of them.
+func TestWritesUnderASlotCountAsTheyWereBegun(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	pool := storetest.Pool(t, db)
+	p := partitions(t, db, "q", 2)
+	exec(t, pool, `UPDATE group_slots SET epoch = 1`)
+	f := func(what string, epoch, serial int64, kafka bool, partition int, offset, want int64) {
+		t.Helper()
+		gone, err := db.CommitCursors(t.Context(), "g", store.Fence{Slot: 7, Epoch: epoch, Serial: serial}, []store.CursorRow{{Partition: p[partition], Offset: offset}}, kafka)
+		if err != nil || gone[0] {
+			t.Fatalf("%s: %v, %v; want it to be told as stored", what, gone, err)
+		}
+		rows, err := db.Cursors(t.Context(), "g", p[partition:partition+1])
+		if err != nil || len(rows) != 1 || rows[0].Committed != want {
+			t.Errorf("%s: %+v, %v; want %d to be committed", what, rows, err, want)
+		}
+	}
+	left := func(what string, serial int64, want int) {
+		t.Helper()
+		_, _, err := db.DeleteCursors(t.Context(), uuid.New(), "g", store.Fence{Slot: 7, Epoch: 2, Serial: serial}, store.CursorScope{Partitions: p}, 0, 9)
+		if rows, e := db.Cursors(t.Context(), "g", nil); err != nil || e != nil || len(rows) != want {
+			t.Errorf("%s: %d positions are left, %v, %v; want %d", what, len(rows), err, e, want)
+		}
+	}
+	f("the first", 1, 8, true, 0, 5, 5)
+	f("a later one, backwards", 1, 9, true, 0, 3, 3)
+	f("an earlier one that is late", 1, 7, true, 0, 5, 3)
+	f("it, in another partition", 1, 7, true, 1, 5, 5)
+	f("moved by hand", 0, 0, false, 0, 4, 4)
+	f("the earlier one, once more", 1, 7, true, 0, 5, 4)
+	exec(t, pool, `UPDATE group_slots SET epoch = 2`)
+	f("the next owner's first", 2, 1, true, 0, 6, 6)
+	f("and its second", 2, 2, true, 1, 6, 6)
+	left("a deletion begun before the second", 1, 1)
+	left("one begun after it", 3, 0)
 }

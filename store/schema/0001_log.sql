@@ -227,6 +227,10 @@ CREATE TABLE cursors (
     acked        bigint[] NOT NULL DEFAULT '{}', -- completed ahead of next_offset, ascending
     not_before   timestamptz,                 -- after a failure: nothing is given until then
     failing      integer NOT NULL DEFAULT 0,  -- rows in retries
+    -- The newest commit under the group's coordinator, of all that were begun: one begun
+    -- before it may still arrive. NULL: there was none.
+    slot_epoch   bigint,                      -- group_slots.epoch then
+    slot_serial  bigint,                      -- the how manieth of that owner's
     PRIMARY KEY (partition_id, group_name)
 ) WITH (fillfactor = 50);
 -- With the whole key, so that whichever of the two indexes a plan enters finds one row.

@@ -8,8 +8,9 @@
 -- after, null after the last step. Else why nothing was deleted: "leased" where a
 -- member holds a lease on a position of the step, and, at the first one (p_after 0),
 -- on any that is to go; "fenced" where slot p_slot of the group coordinator has
--- another epoch than p_slot_epoch by now; 0 asks for no epoch. A repeat of a call is
--- answered with what its first attempt did.
+-- another epoch than p_slot_epoch by now; 0 asks for no epoch. Under a slot a position
+-- stays that was committed by what its owner began later (p_slot_serial). A repeat of a
+-- call is answered with what its first attempt did.
 --
 -- Locks: of call_begin_1; the slot, shared (place 5); the group's subscriptions in ascending queue,
 -- its cursors in ascending partition (place 6), its activity and the row of calls (place 7).
@@ -19,6 +20,7 @@ CREATE FUNCTION cursors_delete_1(
     p_group         text,
     p_slot          integer,
     p_slot_epoch    bigint,
+    p_slot_serial   bigint,
     p_queue         bigint,
     p_partition     bigint[],
     p_subscriptions boolean,
@@ -62,6 +64,7 @@ BEGIN
         END IF;
         v_parts := ARRAY(SELECT c.partition_id FROM cursors c
                           WHERE c.group_name = p_group AND c.partition_id > p_after
+                            AND (p_slot_epoch = 0 OR ((c.slot_epoch, c.slot_serial) > (p_slot_epoch, p_slot_serial)) IS NOT TRUE)
                             AND CASE WHEN p_partition IS NOT NULL THEN c.partition_id = ANY (p_partition)
                                      ELSE p_queue IS NULL
                                        OR EXISTS (SELECT FROM log_partitions p WHERE p.id = c.partition_id AND p.queue_id = p_queue) END
