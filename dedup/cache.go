@@ -41,8 +41,13 @@ type Question struct {
 // Answer is what the push may say: within the window each of the hashes occurs
 // at or below Verified in those of Suspects only that Holding names, if any. Suspects
 // are in order and apart. Verified −1 vouches for nothing and is always true.
+//
+// All of this is from AsOf on (microseconds since 1970, by the database's clock, which
+// was seen beyond it): what had left the window by then may have been forgotten. Should
+// that clock be put back before it, the answer says nothing.
 type Answer struct {
 	Verified int64
+	AsOf     int64
 	Suspects []Span
 	Mode     Mode
 	held     holders
@@ -166,14 +171,14 @@ func (c *Cache) ask(q Question) Answer {
 
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.dead || e.mem == nil {
+	if e.dead || e.mem == nil || e.mem.hole {
 		return Answer{Verified: -1, Mode: Cold}
 	}
 	e.seen = max(e.seen, q.Next-1)
 	if e.mem.expire(e.mem.bound(now, c.cfg.Slack)) {
 		c.charge(e)
 	}
-	a := Answer{Verified: e.mem.verified, Mode: Vouched}
+	a := Answer{Verified: e.mem.verified, AsOf: e.mem.asOf(), Mode: Vouched}
 	if a.Suspects, a.held = e.mem.find(keys); len(a.Suspects) > 0 {
 		a.Mode = Suspect
 		var wide int64
@@ -198,10 +203,14 @@ const spanOffsetsMin = 64
 
 // Committed learns a stored append. Hashes are copied.
 func (c *Cache) Committed(cm Commit) {
-	if c.cfg.Disabled || cm.WindowSeconds <= 0 {
+	if c.cfg.Disabled {
 		return
 	}
 	e := c.lookup(cm.Partition)
+	if cm.WindowSeconds <= 0 {
+		c.drop(e)
+		return
+	}
 	if e == nil {
 		if cm.Base != 0 {
 			c.notes.grew(cm.Partition, int64(len(cm.Hashes)))
@@ -256,6 +265,10 @@ func (c *Cache) learn(e *entry, cm Commit, now time.Time) bool {
 	}
 	return true
 }
+
+// Unwindowed drops what is kept of a partition whose window is 0 now. When to try it
+// again, should it get one, stays as it was.
+func (c *Cache) Unwindowed(partition int64) { c.drop(c.lookup(partition)) }
 
 // Forget drops what is known about a partition.
 func (c *Cache) Forget(partition int64) {

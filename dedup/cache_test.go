@@ -258,6 +258,22 @@ func TestWindowOfZeroAndTheKillSwitchKeepNothing(t *testing.T) {
 		if s := b.c.Stats(); s.Entries != 0 || s.Bytes != 0 {
 			t.Errorf("window 0: %+v", s)
 		}
+		// So does a commit, or whoever hears of it.
+		b.window = 60
+		b.ask(1, nil)
+		synctest.Wait()
+		b.window = 0
+		b.tell(1, l.append(1, 10, ids(2000, 2010)))
+		if s := b.c.Stats(); s.Entries != 0 || s.Bytes != 0 {
+			t.Errorf("a commit under window 0: %+v", s)
+		}
+		b.window = 60
+		b.ask(1, nil)
+		synctest.Wait()
+		b.c.Unwindowed(1)
+		if s := b.c.Stats(); s.Entries != 0 || s.Bytes != 0 {
+			t.Errorf("told of window 0: %+v", s)
+		}
 		off := newBroker(t, l, 60, Config{Disabled: true})
 		wantAnswer(t, "switched off", off.push(3, ids(0, 1000)), Off, -1)
 		wantAnswer(t, "switched off", off.push(3, ids(0, 1000)), Off, -1)

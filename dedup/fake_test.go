@@ -16,7 +16,7 @@ import (
 // the search that alone decides.
 type ledger struct {
 	mu    sync.Mutex
-	now   func() time.Time
+	step  time.Duration // its clock against ours
 	parts map[int64][]row
 	epoch int32
 
@@ -34,8 +34,10 @@ type row struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{now: time.Now, parts: map[int64][]row{}, reads: map[int64][]time.Time{}}
+	return &ledger{parts: map[int64][]row{}, reads: map[int64][]time.Time{}}
 }
+
+func (l *ledger) now() time.Time { return time.Now().Add(l.step) }
 
 // append stores hashes as one row, as SQL does: created never falls.
 func (l *ledger) append(p int64, n int64, hashes []Hash) row {
@@ -69,7 +71,11 @@ func (l *ledger) next(p int64) int64 {
 func (l *ledger) missed(p int64, window int32, hashes []Hash, a Answer) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	since := l.now().Add(-time.Duration(window) * time.Second)
+	now := l.now()
+	if now.UnixMicro() < a.AsOf {
+		return -1 // as SQL does, it takes the answer for none
+	}
+	since := now.Add(-time.Duration(window) * time.Second)
 	asked := make(map[Hash]bool, len(hashes))
 	for _, h := range hashes {
 		asked[h] = true

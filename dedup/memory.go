@@ -21,7 +21,8 @@ import (
 // memory knows every hash stored at an offset in (from, verified], and nothing
 // at or below from lies in the window. What it knows may be too much, never too
 // little: a hash that memory does not find is stored nowhere at or below
-// verified, as far as the window reaches.
+// verified, as far as the window reaches. Since the window moves by a clock that may be
+// put back, that is true while it begins at lost or later.
 //
 // Only the functions from born to expire move verified or from, and this is why they may:
 //
@@ -36,8 +37,8 @@ import (
 //   - readAll: verified is the end of the newest row of that snapshot. Had it been
 //     in the window, it would have been read; so nothing up to it is.
 //   - expire: drops whole blocks from the front whose newest id is older than a
-//     bound that is never later than the window's start by the database's clock.
-//     Creation times do not fall within a partition, so all before is older too.
+//     bound that is never later than the window's start by the database's clock, and raises
+//     lost beyond it. Creation times do not fall within a partition, so all before is older too.
 type memory struct {
 	from, verified int64
 	told           int64 // at or below it everything was read, not committed by us
@@ -51,6 +52,13 @@ type memory struct {
 
 	ids  int64 // kept
 	size int64 // bytes of filters, blocks and sieve
+
+	// Nothing that was created at lost (Unix nanoseconds) or later was forgotten or left
+	// out: the invariant holds while the window begins there or later, which a clock that
+	// is put back may end. hole says that a reading under way leaves something out, so far of
+	// an age nobody told.
+	lost int64
+	hole bool
 
 	// The database's clock was at least clock when ours showed at.
 	clock int64
@@ -102,18 +110,21 @@ func (m *memory) read(base, end int64, created int64, hashes []Hash, first bool)
 		return impossible
 	}
 	if base > m.verified+1 {
-		m.from, m.verified = base-1, base-1
+		m.from, m.verified, m.hole = base-1, base-1, true
 	}
 	m.follow(base, end, created, hashes)
 	m.told = end
 	return followed
 }
 
-// readAll ends a stream of reads: the snapshot's newest row ends at verified,
-// and any above the last one read is older than the window.
-func (m *memory) readAll(verified int64) {
+// readAll ends a stream of reads: the snapshot's newest row ends at verified, and what
+// was left out, above the last one read or before the first, is older than since.
+func (m *memory) readAll(verified, since int64) {
 	if verified > m.verified { // no row was left in the window
-		m.from, m.verified = verified, verified
+		m.from, m.verified, m.hole = verified, verified, true
+	}
+	if m.hole {
+		m.lost, m.hole = max(m.lost, since), false
 	}
 	m.told = max(m.told, verified)
 }
@@ -136,26 +147,26 @@ func (m *memory) expire(bound int64) bool {
 	before := m.ids
 	for len(m.filters) > 0 && m.filters[0].newest < bound {
 		f := m.filters[0]
-		m.forget(f.to, f.ids, f.bytes())
+		m.forget(f.to, f.newest, f.ids, f.bytes())
 		m.filters = dropFirst(m.filters)
 	}
 	for len(m.filters) == 0 && len(m.blocks) > 0 && m.blocks[0].newest < bound {
 		b := m.blocks[0]
-		m.forget(b.to, int64(len(b.keys)), b.bytes())
+		m.forget(b.to, b.newest, int64(len(b.keys)), b.bytes())
 		m.blocks = dropFirst(m.blocks)
 	}
 	if len(m.blocks) == 0 {
 		m.dropSieve()
 	}
 	if len(m.filters)+len(m.blocks) == 0 && len(m.hot.keys) > 0 && m.hot.newest < bound {
-		m.forget(m.hot.to, int64(len(m.hot.keys)), 0)
+		m.forget(m.hot.to, m.hot.newest, int64(len(m.hot.keys)), 0)
 		m.hot = hot{}
 	}
 	return m.ids != before
 }
 
-func (m *memory) forget(to, ids, bytes int64) {
-	m.from = max(m.from, to)
+func (m *memory) forget(to, newest, ids, bytes int64) {
+	m.from, m.lost = max(m.from, to), max(m.lost, newest+1)
 	m.ids -= ids
 	m.size -= bytes
 }
@@ -220,6 +231,15 @@ func (m *memory) seal() {
 // bytes is what a memory costs.
 func (m *memory) bytes() int64 {
 	return int64(unsafe.Sizeof(*m)) + m.size + m.hot.bytes()
+}
+
+// asOf is since when, by the database's clock in microseconds since 1970, the invariant
+// holds: since the window has begun at lost. 0: always.
+func (m *memory) asOf() int64 {
+	if m.lost == 0 {
+		return 0
+	}
+	return (m.lost + m.window + 999) / 1000
 }
 
 // width is how many offsets of the window are covered.

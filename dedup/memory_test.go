@@ -60,14 +60,20 @@ func TestReadingFillsAGap(t *testing.T) {
 	if got := m.commit(30, 39, 2*second, ids(30, 40)); got != known {
 		t.Errorf("a commit that was read already: outcome %d", got)
 	}
-	m.readAll(39)
-	m.readAll(20)
-	if m.verified != 39 || m.from != 29 {
-		t.Errorf("verified %d, from %d", m.verified, m.from)
+	if !m.hole || m.asOf() != 0 {
+		t.Errorf("a reading left something out: %v, as of %d before it told of what age", m.hole, m.asOf())
 	}
-	m.readAll(100)
-	if m.verified != 100 || m.from != 100 {
-		t.Errorf("a snapshot without a row in the window: verified %d, from %d", m.verified, m.from)
+	m.readAll(39, second)
+	if m.hole || m.asOf() != 61_000_000 {
+		t.Errorf("what began before second 1 was left out: %v, as of %d", m.hole, m.asOf())
+	}
+	m.readAll(20, 9*second)
+	if m.verified != 39 || m.from != 29 || m.asOf() != 61_000_000 {
+		t.Errorf("verified %d, from %d, as of %d", m.verified, m.from, m.asOf())
+	}
+	m.readAll(100, 3*second)
+	if m.verified != 100 || m.from != 100 || m.asOf() != 63_000_000 {
+		t.Errorf("a snapshot without a row in the window: verified %d, from %d, as of %d", m.verified, m.from, m.asOf())
 	}
 }
 

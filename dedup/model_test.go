@@ -103,6 +103,11 @@ func history(t *rapid.T) {
 		"time": func(*rapid.T) {
 			<-time.After(time.Duration(rapid.IntRange(1, 1500).Draw(t, "percent")) * time.Duration(window) * time.Second / 1000)
 		},
+		"the database's clock is put": func(*rapid.T) {
+			l.mu.Lock()
+			l.step = time.Duration(rapid.IntRange(-2000, 2000).Draw(t, "percent")) * time.Duration(window) * time.Second / 1000
+			l.mu.Unlock()
+		},
 		"background": func(*rapid.T) { synctest.Wait() },
 		"window": func(*rapid.T) {
 			for p := range int64(partitions) {

@@ -148,7 +148,7 @@ func (c *Cache) readWindow(ctx context.Context, e *entry) error {
 	if epoch != e.epoch {
 		return errDropped
 	}
-	m.readAll(verified)
+	m.readAll(verified, e.readSince(dbNow, c.cfg.Slack))
 	m.saw(dbNow.UnixNano(), c.cfg.Now())
 
 	e.mu.Lock()
@@ -209,7 +209,7 @@ func (c *Cache) readAbove(ctx context.Context, e *entry) error {
 	if e.dead {
 		return errDropped
 	}
-	e.mem.readAll(verified)
+	e.mem.readAll(verified, e.readSince(dbNow, c.cfg.Slack))
 	e.mem.saw(dbNow.UnixNano(), c.cfg.Now())
 	return c.readDone(e)
 }
@@ -233,6 +233,12 @@ func (c *Cache) readDone(e *entry) error {
 	}
 	c.wantMerge(e)
 	return nil
+}
+
+// readSince is when, in Unix nanoseconds, the oldest row that a reading at dbNow does
+// not leave out can have been created.
+func (e *entry) readSince(dbNow time.Time, slack time.Duration) int64 {
+	return dbNow.UnixNano() - int64(e.readSeconds(slack))*int64(time.Second)
 }
 
 // readSeconds is the window with slack, rounded up.

@@ -19,6 +19,8 @@ type catalog struct {
 	partitionsMax int // evict queues beyond this many cached partitions
 	// repeated makes a call until its outcome is known. Set before the first use.
 	repeated func(context.Context, func(context.Context) error) error
+	// unwindowed is told of each partition whose window has become 0. Set before the first use.
+	unwindowed func(partition int64)
 
 	mu         sync.RWMutex
 	byName     map[string]*queue
@@ -35,7 +37,8 @@ func newCatalog(db *store.DB, partitionsMax int) *catalog {
 	return &catalog{
 		db: db, partitionsMax: partitionsMax, epoch: db.Incarnation().Epoch,
 		byName: map[string]*queue{}, byTopic: map[uuid.UUID]*queue{},
-		repeated: func(ctx context.Context, call func(context.Context) error) error { return call(ctx) },
+		repeated:   func(ctx context.Context, call func(context.Context) error) error { return call(ctx) },
+		unwindowed: func(int64) {},
 	}
 }
 
@@ -210,7 +213,9 @@ func (c *catalog) load(ctx context.Context, row store.QueueRow, parts ...store.P
 	}
 	if row.Version >= q.version { // else the row was read before one that is here already
 		q.version = row.Version
-		q.desc.Store(&d)
+		if was := q.desc.Swap(&d); was != nil {
+			c.reconfigured(q, &was.Options, &d.Options)
+		}
 	}
 	if len(parts) > 0 && parts[0].Number == q.size() {
 		if err := q.grow(parts); err != nil {
@@ -240,6 +245,16 @@ func (c *catalog) load(ctx context.Context, row store.QueueRow, parts ...store.P
 		}
 	}
 	return q, nil
+}
+
+// reconfigured tells of a window that was taken away.
+func (c *catalog) reconfigured(q *queue, was, is *QueueOptions) {
+	if was.DedupWindowSeconds == 0 || is.DedupWindowSeconds != 0 {
+		return
+	}
+	for _, p := range q.all() {
+		c.unwindowed(p.id)
+	}
 }
 
 // fill reads the partitions that a queue has grown by. Called with loading held.

@@ -381,6 +381,54 @@ var edges = map[string]func(*room){
 			r.want(r.push("q", id), Duplicate, first)
 		}
 	},
+	"the window ends to the microsecond": func(r *room) {
+		clock := storetest.NewClock(r.t, r.db)
+		first := r.push("q", "a")
+		var stored time.Time
+		if err := r.pool.QueryRow(r.t.Context(), `SELECT created_at FROM log_txns`).Scan(&stored); err != nil {
+			r.t.Fatal(err)
+		}
+		clock.Stop(stored.Add(time.Hour))
+		r.want(r.push("q", "a"), Duplicate, first)
+		clock.Stop(stored.Add(time.Hour + time.Microsecond))
+		r.want(r.push("q", "a"), Queued, Pushed{})
+	},
+	"the database's clock is put forward": func(r *room) {
+		clock := storetest.NewClock(r.t, r.db)
+		first := r.push("q", "a")
+		clock.Put(50 * time.Minute)
+		second := r.push("q", "b")
+		r.want(r.push("q", "a"), Duplicate, first)
+		clock.Put(100 * time.Minute)
+		again := r.push("q", "a")
+		r.want(again, Queued, Pushed{})
+		r.want(r.push("q", "a"), Duplicate, again)
+		r.want(r.push("q", "b"), Duplicate, second)
+	},
+	"the database's clock is put back": func(r *room) { // what had left the window is in it again
+		clock := storetest.NewClock(r.t, r.db)
+		first := r.push("q", "a")
+		clock.Put(2 * time.Hour)
+		second := r.push("q", "b") // and now the broker has seen that time
+		clock.Put(0)
+		r.want(r.push("q", "a"), Duplicate, first)
+		tx := transact(r.t, r.Engine, Transaction{Operations: []Operation{pushOp(msg("q", "", "a", "1"))}})
+		if tx.Reason != RollbackDuplicate {
+			r.t.Fatalf("%+v, want a duplicate of %+v", tx, first)
+		}
+		r.want(tx.Pushed[0], Duplicate, first)
+		schedule(r.t, r.Engine, TimerOp{Queue: "q", Key: "timer", ID: []byte("a"), Payload: []byte("1")})
+		untilFired(r.t, r.Engine, "q")
+		if n := len(fetchAll(r.t, r.Engine, "q", "")); n != 2 {
+			r.t.Fatalf("%d messages after a timer for a, want 2", n)
+		}
+		r.want(r.push("q", "b"), Duplicate, second)
+		r.want(r.push("q", "c"), Queued, Pushed{})
+		clock.Put(-time.Hour)
+		r.want(r.push("q", "a"), Duplicate, first)
+		r.want(r.push("q", "d"), Queued, Pushed{})
+		r.want(r.push("q", "b"), Duplicate, second)
+	},
 	"many ids, some old, in another broker's memory": func(r *room) {
 		other := openEngine(r.t, storetest.Open(r.t, r.db), r.mode)
 		originals := map[string]Pushed{}
@@ -402,4 +450,35 @@ var edges = map[string]func(*room){
 			}
 		}
 	},
+}
+
+// TestAPartitionWithoutAWindowTakesNoMemory: what was known of it goes with its window,
+// whoever took that away, and whether anything is pushed after or not.
+func TestAPartitionWithoutAWindowTakesNoMemory(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	r := &room{Engine: openEngine(t, db), t: t, db: db, pool: storetest.Pool(t, db)}
+	other := openEngine(t, storetest.Open(t, db), func(c *Config) { c.CatalogEvery = time.Hour })
+	entries := func(e *Engine, want int64) {
+		t.Helper()
+		if n := e.cache.Stats().Entries; n != want {
+			t.Fatalf("%d entries, want %d", n, want)
+		}
+	}
+	first := r.push("q", "a")
+	entries(r.Engine, 1)
+	r.window("q", 0)
+	entries(r.Engine, 0)
+	r.push("q", "a")
+	entries(r.Engine, 0)
+	r.window("q", 3600)
+	r.want(r.push("q", "a"), Duplicate, first)
+	pushOne(t, other, "p", "a") // it does not hear of what is changed elsewhere …
+	entries(other, 1)
+	r.window("p", 0)
+	entries(other, 1)
+	pushOne(t, other, "p", "b") // … but by its own calls
+	entries(other, 0)
+	r.window("p", 3600)
+	r.want(pushOne(t, other, "p", "a"), Duplicate, Pushed{MessageID: fetchAll(t, other, "p", "")[0].ID})
 }

@@ -95,7 +95,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("queen: %w", err)
 	}
-	e.writer.cache = e.cache
+	e.writer.cache, e.catalog.unwindowed = e.cache, e.cache.Unwindowed
 	e.metrics.watchCache(cfg.Registry, e.cache)
 	if e.brokers, err = openBrokers(ctx, cfg); err != nil {
 		e.cache.Close()

@@ -146,7 +146,9 @@ func (e *Engine) Configure(ctx context.Context, name string, p OptionsPatch) (Co
 	}
 	after := describeRow(row)
 	if q := e.catalog.cached(QueueRef{Name: name}); q != nil && q.topic == after.TopicID {
-		q.change(func(d *Queue) { d.Options = after.Options })
+		var was QueueOptions
+		q.change(func(d *Queue) { was, d.Options = d.Options, after.Options })
+		e.catalog.reconfigured(q, &was, &after.Options)
 	}
 	return Configured{Queue: after, Before: describeRow(before).Options, Created: created}, nil
 }

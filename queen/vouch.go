@@ -56,9 +56,6 @@ func (f *flight) suspect(a dedup.Answer) {
 
 // learned tells the cache which ids the segment now in the log has.
 func (w *writer) learned(f *flight, r *store.SegmentResult) {
-	if f.call.Window == 0 {
-		return
-	}
 	c := dedup.Commit{
 		Partition: f.p.id, Epoch: r.Epoch, WindowSeconds: f.call.Window, Base: r.Base, End: r.End, CreatedAt: r.CreatedAt,
 	}

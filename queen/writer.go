@@ -382,6 +382,7 @@ func (w *writer) prepare(ctx context.Context, f *flight) bool {
 	f.call.Partition, f.call.Known, f.call.Epoch = f.p.id, m.next, m.epoch
 	f.call.IDHi, f.call.IDLo = f.base.Hi, f.base.Lo
 	f.call.Window, f.call.Verified = int32(window), vouched.Verified
+	f.call.AsOf = vouched.AsOf
 	f.suspect(vouched)
 	if kafka {
 		f.call.Source = options.DedupSource

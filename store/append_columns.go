@@ -41,13 +41,14 @@ func appendArgs(segs []Segment, epoch int32, wait bool, data any) []any {
 		epoch, wait, c.partition, c.known, c.idHi, c.idLo, c.window, c.source, c.verified, c.header, data,
 		c.parts, c.hashed, c.withheld, c.repeats, c.hashes, c.ttls, c.withheldHashes,
 		c.bytes, c.size, c.batches, c.span, c.records, c.maxTS, c.producer, c.producerEpoch, c.sequence, c.sequences, c.answer,
-		c.uidSegment, c.uidIndex, c.uidHi, c.uidLo, c.spanSegment, c.spanFrom, c.spanTo, c.spanHits, c.spanIDs,
+		c.uidSegment, c.uidIndex, c.uidHi, c.uidLo, c.spanSegment, c.spanFrom, c.spanTo, c.spanHits, c.spanIDs, c.asOf,
 	}
 }
 
 // appendColumns are the arrays of append_1, whose file says what each holds.
 type appendColumns struct {
-	hasTTLs bool // one segment has; then all of them need as many as they have hashes
+	hasTTLs bool  // one segment has; then all of them need as many as they have hashes
+	asOf    int64 // the latest of the segments'
 
 	// One element per segment.
 	partition, known, idHi, idLo, verified []int64
@@ -150,6 +151,7 @@ func (c *appendColumns) addSegment(s *Segment, number int32, here bool) {
 	}
 	if here {
 		c.addSuspects(s.Suspects, number)
+		c.asOf = max(c.asOf, s.AsOf)
 	}
 }
 

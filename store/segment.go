@@ -22,9 +22,13 @@ type Segment struct {
 	// Verified says that none of Hashes, Withheld and UIDs occurs at or below this
 	// offset but where Suspects say that it may; −1 says nothing.
 	Verified int64
-	Header   []byte // its last 32 bytes per batch describe the batches
-	Data     []byte // record batches, one after another, each as it is stored
-	Parts    []Part
+	// AsOf is since when Verified holds, in microseconds since 1970: what left the window
+	// by then is not known any more. Where the database's clock is before it, having been
+	// put back, the call looks through everything.
+	AsOf   int64
+	Header []byte // its last 32 bytes per batch describe the batches
+	Data   []byte // record batches, one after another, each as it is stored
+	Parts  []Part
 	// Hashes is empty, or has one element per offset; the zero hash stands for
 	// a minted id.
 	Hashes [][16]byte

@@ -147,7 +147,7 @@ func fireArgs(timers []FiringTimer, epoch int32) []any {
 	window, header, data := make([]int32, n), make([][]byte, n), make([][]byte, n)
 	hash, bytes, size, maxTS := make(uuidArray, n), make([]int32, n), make([]int32, n), make([]int64, n)
 	uidHi, uidLo := make([]*int64, n), make([]*int64, n)
-	spanSeg, spanFrom, spanTo := []int32{}, []int64{}, []int64{}
+	spanSeg, spanFrom, spanTo, asOf := []int32{}, []int64{}, []int64{}, int64(0)
 	for i := range timers {
 		s := &timers[i].Segment
 		queue[i], key[i], hi[i], lo[i] = timers[i].Queue, timers[i].Key, s.IDHi, s.IDLo
@@ -160,14 +160,14 @@ func fireArgs(timers []FiringTimer, epoch int32) []any {
 		if s.Epoch != epoch {
 			continue // what was known, was known of another incarnation
 		}
-		known[i], verified[i] = s.Known, s.Verified
+		known[i], verified[i], asOf = s.Known, s.Verified, max(asOf, s.AsOf)
 		for _, sp := range s.Suspects {
 			spanSeg, spanFrom, spanTo = append(spanSeg, int32(i+1)), append(spanFrom, sp.From), append(spanTo, sp.To)
 		}
 	}
 	return []any{
 		queue, key, hi, lo, epoch, partition, known, window, verified, header, data, hash, bytes, size, maxTS,
-		uidHi, uidLo, spanSeg, spanFrom, spanTo,
+		uidHi, uidLo, spanSeg, spanFrom, spanTo, asOf,
 	}
 }
 

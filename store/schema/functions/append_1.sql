@@ -68,6 +68,7 @@ CREATE FUNCTION append_1(
     p_span_to      bigint[],
     p_span_hits    integer[],
     p_span_ids     integer[],
+    p_as_of        bigint,     -- p_verified holds from this time on, µs since 1970; before it, by a clock that was put back, nothing does
     -- Parts, from 1, before which this producer must have stored something: an earlier
     -- batch of it came, was not stored as far as is known, and is to come again.
     p_follows      integer[] DEFAULT '{}'
@@ -97,6 +98,7 @@ DECLARE
     c_short   CONSTANT bigint := 16384;  -- comparisons, some 5 ns each; a probe takes 100 µs to begin
     v_locked  bigint[];
     v_now     timestamptz;
+    v_early   boolean;        -- than p_as_of
     v_pid     bigint;
     v_part    integer := 0;   -- parts of the segments before this one
     v_hash    integer := 0;   -- hashes of the segments before this one
@@ -149,6 +151,7 @@ BEGIN
                           ORDER BY p.id FOR NO KEY UPDATE SKIP LOCKED);
     END IF;
     v_now := clock_timestamp();
+    v_early := extract(epoch FROM v_now) * 1000000 < p_as_of;
 
     FOR s IN 1 .. cardinality(p_partition) LOOP
         segment := s;
@@ -323,7 +326,7 @@ BEGIN
             IF window_seconds > 0 AND p_hashed[s] + p_withheld[s] > 0 THEN
                 -- 4 The probe: the one authority on what is stored.
                 v_ids := v_hashes || p_withheld_hashes[v_held + 1 : v_held + p_withheld[s]];
-                v_from := GREATEST(p_verified[s], v_txns_start - 1, next_offset - v_max_ids - 1);
+                v_from := GREATEST(CASE WHEN v_early THEN -1 ELSE p_verified[s] END, v_txns_start - 1, next_offset - v_max_ids - 1);
                 v_spans := s = ANY (p_span_segment);
                 -- Vouched for up to the end, nothing but the spans is left to look into. And a
                 -- few ids in a short stretch, as in partitions with little in them, are mostly

@@ -34,7 +34,8 @@ CREATE FUNCTION timers_fire_1(
     -- Suspect spans below p_verified, by segment:
     p_span_segment integer[],
     p_span_from    bigint[],
-    p_span_to      bigint[]
+    p_span_to      bigint[],
+    p_as_of        bigint
 ) RETURNS TABLE (
     segment        integer,
     status         smallint,
@@ -87,7 +88,7 @@ BEGIN
                      p_span_to => ARRAY(SELECT f FROM unnest(p_span_segment, p_span_to) u(g, f) WHERE u.g = s),
                      -- Each segment has one id, which is what each of its spans may hold.
                      p_span_hits => ARRAY(SELECT (row_number() OVER ())::integer FROM unnest(p_span_segment) u WHERE u = s),
-                     p_span_ids => ARRAY(SELECT 1 FROM unnest(p_span_segment) u WHERE u = s)) a;
+                     p_span_ids => ARRAY(SELECT 1 FROM unnest(p_span_segment) u WHERE u = s), p_as_of => p_as_of) a;
             IF status IN (0, 1, 2) THEN
                 DELETE FROM timers y WHERE y.queue = p_queue[s] AND y.timer_key = p_key[s];
             END IF;

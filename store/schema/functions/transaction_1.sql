@@ -65,7 +65,8 @@ CREATE FUNCTION transaction_1(
     p_span_from       bigint[],
     p_span_to         bigint[],
     p_span_hits       integer[],
-    p_span_ids        integer[]
+    p_span_ids        integer[],
+    p_as_of           bigint
 ) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SECURITY INVOKER
 SET search_path FROM CURRENT
@@ -130,7 +131,7 @@ BEGIN
                 p_part_seqs => p_part_seqs, p_part_answer => p_part_answer, p_uid_segment => p_uid_segment,
                 p_uid_index => p_uid_index, p_uid_hi => p_uid_hi, p_uid_lo => p_uid_lo,
                 p_span_segment => p_span_segment, p_span_from => p_span_from, p_span_to => p_span_to,
-                p_span_hits => p_span_hits, p_span_ids => p_span_ids) x
+                p_span_hits => p_span_hits, p_span_ids => p_span_ids, p_as_of => p_as_of) x
             LOOP
                 IF a.status IN (0, 1) THEN
                     v_segments := v_segments || jsonb_build_object('partition', v_part[a.segment], 'base', a.base_offset,
