@@ -3,6 +3,7 @@ package queen
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -35,9 +36,25 @@ func TestTopicIsWidenedOnEveryBroker(t *testing.T) {
 	for i := range int32(5) {
 		appendBatch(t, other, at("t", i), kafkaBatch(t, 1))
 	}
-	if got, err := e.Partitions(t.Context(), "t"); err != nil || len(got) != 5 || got[1].LogEnd != 2 || got[4].LogEnd != 1 || got[4].Name != "4" {
+	if got, _, err := e.Partitions(t.Context(), "t", 0, 0); err != nil || len(got) != 5 || got[1].LogEnd != 2 || got[4].LogEnd != 1 || got[4].Name != "4" {
 		t.Fatalf("partitions %+v, %v", got, err)
 	}
+	page := func(from, limit int, want []int32, wantNext int) {
+		t.Helper()
+		got, next, err := e.Partitions(t.Context(), "t", from, limit)
+		var numbers []int32
+		for _, p := range got {
+			numbers = append(numbers, int32(p.Number))
+		}
+		if err != nil || next != wantNext || !slices.Equal(numbers, want) {
+			t.Fatalf("page from %d of %d: %v, next %d, %v; want %v, %d", from, limit, numbers, next, err, want, wantNext)
+		}
+	}
+	page(0, 2, []int32{0, 1}, 2)
+	page(2, 3, []int32{2, 3, 4}, 0)
+	page(4, 0, []int32{4}, 0)
+	page(5, 2, nil, 0)
+	page(math.MaxInt32, 2, nil, 0)
 	if _, err := e.AddPartitions(t.Context(), "absent", 5, false); !errors.Is(err, ErrUnknownQueue) {
 		t.Fatalf("a queue that is not there: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -259,7 +260,7 @@ func (c *catalog) reconfigured(q *queue, was, is *QueueOptions) {
 
 // fill reads the partitions that a queue has grown by. Called with loading held.
 func (c *catalog) fill(ctx context.Context, q *queue) error {
-	rows, err := c.db.Partitions(ctx, q.id, q.size())
+	rows, err := c.db.Partitions(ctx, q.id, q.size(), math.MaxInt32)
 	if err != nil {
 		return storeError("list partitions", err)
 	}

@@ -2,6 +2,7 @@ package queen
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -124,7 +125,7 @@ func (c *catalog) survived(ctx context.Context, row store.QueueRow) error {
 		return nil
 	}
 	q.version = 0 // the lost rows may have had higher ones
-	rows, err := c.db.Partitions(ctx, q.id, 0)
+	rows, err := c.db.Partitions(ctx, q.id, 0, math.MaxInt32)
 	if err != nil {
 		return storeError("list partitions", err)
 	}

@@ -104,7 +104,7 @@ var edges = map[string]func(*room){
 	"original deleted by retention": func(r *room) {
 		first := r.push("q", "a")
 		r.push("q", "b")
-		p, err := r.Partitions(r.t.Context(), "q")
+		p, _, err := r.Partitions(r.t.Context(), "q", 0, 0)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -323,7 +323,7 @@ var edges = map[string]func(*room){
 	"in a transaction an original that is deleted": func(r *room) {
 		r.push("q", "a")
 		r.push("q", "b")
-		p, err := r.Partitions(r.t.Context(), "q")
+		p, _, err := r.Partitions(r.t.Context(), "q", 0, 0)
 		if err != nil {
 			r.t.Fatal(err)
 		}

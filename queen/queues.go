@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/google/uuid"
 
@@ -128,21 +129,29 @@ func (e *Engine) DeleteQueue(ctx context.Context, ref QueueRef) (Queue, error) {
 	return describeRow(row), nil
 }
 
-// Partitions lists a queue's partitions with their marks, from the database.
-func (e *Engine) Partitions(ctx context.Context, name string) ([]Partition, error) {
+// Partitions lists a queue's partitions with their marks, from the database: those
+// from a number on, limit at most (0 or more than LagPageMax: LagPageMax). next is the
+// number of the partition at which the next page begins, 0 where there is none.
+func (e *Engine) Partitions(ctx context.Context, name string, from, limit int) (page []Partition, next int, err error) {
 	q, err := e.catalog.queue(ctx, QueueRef{Name: name})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	rows, err := e.db.Partitions(ctx, q.id, 0)
+	if limit <= 0 || limit > LagPageMax {
+		limit = LagPageMax
+	}
+	rows, err := e.db.Partitions(ctx, q.id, from, min(from, math.MaxInt32-limit-1)+limit+1) // one more: whether there are more
 	if err != nil {
-		return nil, storeError("list partitions", err)
+		return nil, 0, storeError("list partitions", err)
 	}
-	out := make([]Partition, len(rows))
+	if len(rows) > limit {
+		rows, next = rows[:limit], rows[limit].Number
+	}
+	page = make([]Partition, len(rows))
 	for i, r := range rows {
-		out[i] = Partition{ID: r.ID, Number: r.Number, Name: r.Name, LogStart: r.LogStart, LogEnd: r.NextOffset}
+		page[i] = Partition{ID: r.ID, Number: r.Number, Name: r.Name, LogStart: r.LogStart, LogEnd: r.NextOffset}
 	}
-	return out, nil
+	return page, next, nil
 }
 
 // AddPartitions widens a queue made by a Kafka client to count partitions; with

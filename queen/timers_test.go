@@ -54,7 +54,7 @@ func untilStored(t *testing.T, e *Engine, queue, partition string, n int) []Stor
 	ctx, cancel := contextWithTimeout()
 	defer cancel()
 	for {
-		parts, err := e.Partitions(ctx, queue)
+		parts, _, err := e.Partitions(ctx, queue, 0, 0)
 		if err != nil && !errors.Is(err, ErrUnknownQueue) {
 			t.Fatal(err)
 		}

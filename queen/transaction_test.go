@@ -174,7 +174,7 @@ func checkTransactions(t *rapid.T, brokers []*Engine, prefix string) {
 		first = append(first, msg(in, "", fmt.Sprint("in-", i), "1"))
 	}
 	brokers[0].Push(ctx, first)
-	parts, err := brokers[0].Partitions(ctx, in)
+	parts, _, err := brokers[0].Partitions(ctx, in, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func checkTransacted(t *rapid.T, e *Engine, m *txModel, queues [3]string, partit
 		for _, p := range []string{DefaultPartition, "p"} {
 			want, there := m.logs[[2]string{q, p}]
 			end := int64(-1)
-			parts, err := e.Partitions(ctx, q) // asks the database
+			parts, _, err := e.Partitions(ctx, q, 0, 0) // asks the database
 			if err != nil && !errors.Is(err, ErrUnknownQueue) {
 				t.Fatal(err)
 			}

@@ -117,9 +117,10 @@ func (db *DB) ChangedQueues(ctx context.Context, version int64) (CatalogChanges,
 	return c, err
 }
 
-// Partitions returns the partitions of a queue from a number on, ordered by number.
-func (db *DB) Partitions(ctx context.Context, queueID int64, from int) ([]PartitionRow, error) {
-	rows, epoch, err := collect(ctx, db, db.read, "list partitions", db.readError, scanPartition, partitionListSQL, []any{queueID, from})
+// Partitions returns the partitions of a queue from a number on, below another one,
+// ordered by number. Their numbers are dense.
+func (db *DB) Partitions(ctx context.Context, queueID int64, from, below int) ([]PartitionRow, error) {
+	rows, epoch, err := collect(ctx, db, db.read, "list partitions", db.readError, scanPartition, partitionListSQL, []any{queueID, from, below})
 	for i := range rows {
 		rows[i].Incarnation = epoch
 	}

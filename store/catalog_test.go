@@ -38,7 +38,7 @@ func TestCreateQueueMakesFixedPartitions(t *testing.T) {
 	if !q.Fixed || q.Partitions != 12 || q.DedupWindowSeconds != 0 || q.WindowFrom != "kafka" || q.TopicID == (uuid.UUID{}) {
 		t.Errorf("created %+v", q)
 	}
-	parts, err := db.Partitions(t.Context(), q.ID, 0)
+	parts, err := db.Partitions(t.Context(), q.ID, 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestEnsurePartitionsMakesWhatIsMissing(t *testing.T) {
 	db := storetest.New(t)
 	names := func(q store.QueueRow) (out []string) {
 		t.Helper()
-		rows, err := db.Partitions(t.Context(), q.ID, 0)
+		rows, err := db.Partitions(t.Context(), q.ID, 0, 1000)
 		if err != nil || len(rows) != q.Partitions {
 			t.Fatalf("%d partitions, %v; the queue has %d", len(rows), err, q.Partitions)
 		}
@@ -143,7 +143,7 @@ func TestEnsurePartitionOnceForTwentyCallers(t *testing.T) {
 	if err != nil || len(qs) != 1 || qs[0].Partitions != 5 {
 		t.Fatalf("AllQueues = %+v, %v; want one queue with 5 partitions", qs, err)
 	}
-	parts, err := db.Partitions(t.Context(), qs[0].ID, 0)
+	parts, err := db.Partitions(t.Context(), qs[0].ID, 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

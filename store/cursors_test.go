@@ -19,7 +19,7 @@ func TestCommitCursorsStoresWhatExists(t *testing.T) {
 	fill(t, pool, p[0], stored{records: 9, size: 1, epoch: 1})
 	fill(t, pool, p[2], stored{records: 9, size: 1, epoch: 1})
 	gone := createQueue(t, db, "gone", 1)
-	goneParts, err := db.Partitions(t.Context(), gone.ID, 0)
+	goneParts, err := db.Partitions(t.Context(), gone.ID, 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func testPlans(t *testing.T, full bool) {
 		{"segment_at_time", func() error { return w.query("query/segment_at_time.sql", first, 7) }},
 		{"segment_headers", func() error { return w.query("query/segment_headers.sql", first, 5, 100, 10) }},
 		{"epoch_end", func() error { return w.query("query/epoch_end.sql", first, 1) }},
-		{"partition_list", func() error { return w.query("query/partition_list.sql", queue, 100) }},
+		{"partition_list", func() error { return w.query("query/partition_list.sql", queue, 100, 200) }},
 		{"cursor_find", func() error { return w.query("query/cursor_find.sql", "g1", p[:10]) }},
 		{"cursor_list", func() error { return w.query("query/cursor_list.sql", "g1") }},
 		{"cursor_commit", func() error {

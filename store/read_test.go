@@ -59,7 +59,7 @@ func fill(t *testing.T, pool *pgxpool.Pool, partition int64, segs ...stored) []i
 func partitions(t *testing.T, db *store.DB, name string, n int) []int64 {
 	t.Helper()
 	q := createQueue(t, db, name, n)
-	rows, err := db.Partitions(t.Context(), q.ID, 0)
+	rows, err := db.Partitions(t.Context(), q.ID, 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ var fixes = map[string]string{
 	"unknown_partition": "queen queue partitions shows those there are",
 	"unknown_group":     "queen group list shows those there are",
 	"group_not_empty":   "wait until its leases have ended, or acknowledge them",
-	"no_such_route":     "the broker is older than this command; queen version says what it is",
+	"no_such_route":     "--url has a path of its own, or the broker is older than this command: GET /health says its version",
 	"outcome_unknown":   "it may have happened: repeat the command, with the same --id where it pushes",
 	"unavailable":       "nothing was done: repeat the command",
 	"timed_out":         "repeat the command",

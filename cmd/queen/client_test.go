@@ -65,6 +65,11 @@ func TestClientUsageErrorsNameTheMistake(t *testing.T) {
 	f("--batch", "pop", "q", "--batch", "0")
 	f("--lease", "pop", "q", "--lease", "10ms")
 	f("whole seconds", "pop", "q", "--lease", "1500ms")
+	f("at least 1s", "pop", "q", "--lease", "0s")
+	f("at least 1s", "kv", "put", "n", "k", "1", "--ttl", "1ms")
+	f("whole seconds", "kv", "incr", "n", "k", "--ttl", "1500ms")
+	f("--replace", "queue", "set", "q", "leaseTime=null")
+	f("--from-partition", "queue", "browse", "q", "--offset", "3")
 	f("--id is empty", "push", "q", "1", "--id", "")
 	f("--lease is empty", "ack", "7", "a", "--lease=")
 	f("--group is empty", "pop", "q", "-g", "")
@@ -98,6 +103,35 @@ func TestPushOfLinesSaysWhatItLeftOut(t *testing.T) {
 	if code != exitFailed || stdout.Len() > 0 || !strings.Contains(stderr.String(), "interrupted") {
 		t.Errorf("interrupted: code %d, stdout %q, stderr %q; want a failure, and nothing pushed", code, &stdout, &stderr)
 	}
+}
+
+// A mistake in the middle of many lines is found by its number.
+func TestPushOfLinesNamesTheLine(t *testing.T) {
+	t.Parallel()
+	url := answering(t, 201, `[]`)
+	lines := strings.Repeat("1\n", pushLines+7)
+	code, _, log := runQueenOn(lines+"nonsense\n3\n", "push", "q", "--url", url)
+	want := fmt.Sprintf("line %d of stdin", pushLines+8)
+	if code != exitFailed || !strings.Contains(log, want) || !strings.Contains(log, fmt.Sprintf("the first %d lines were pushed", pushLines)) {
+		t.Errorf("code %d, stderr %q; want %q and what was pushed", code, log, want)
+	}
+}
+
+// A list that is not shown whole says how to go on.
+func TestListsSayThatThereIsMore(t *testing.T) {
+	t.Parallel()
+	f := func(want, body string, args ...string) {
+		t.Helper()
+		code, out, log := runQueen(append(args, "-o", "table", "--url", answering(t, 200, body))...)
+		if code != 0 || !strings.HasSuffix(out, "\n"+want+"\n") {
+			t.Errorf("queen %v: code %d, stdout %q, stderr %q; want %q at its end", args, code, out, log, want)
+		}
+	}
+	f("more: --from-partition 7", `{"partitions":[{"id":"1","number":6,"name":"p"}],"next":7}`, "queue", "partitions", "q")
+	f("3 in these; more: --from-partition 7", `{"pending":3,"partitions":[{"partition":"p","pending":3}],"next":7}`, "queue", "depth", "q")
+	f("3 in these", `{"pending":3,"partitions":[{"partition":"p","pending":3}],"next":null}`, "queue", "depth", "q", "--from-partition", "6")
+	f("9 in all; more: --skip 5", `{"queues":[{"name":"q"}],"total":9}`, "queue", "list", "--skip", "4")
+	f("perhaps more: --skip 5", `[{"name":"g"}]`, "group", "list", "--skip", "4", "-n", "1")
 }
 
 // TestNothingShownIsObeyed: no cell, and no JSON on a terminal, has a character that
@@ -198,6 +232,7 @@ func TestCommandLineAgainstABroker(t *testing.T) {
 	f(0, `"success":true`, dead, "ack", "--status", "dlq", "--reason", "poison \x1b")
 	f(0, `poison \x1b`, "", "dlq", "list", "orders", "-g", "g", "-o", "table")
 	f(0, `"total":0`, "", "dlq", "list", "orders", "-g", "other")
+	f(3, "1 of the 1 ids named", "", "dlq", "replay", "orders", "999999")
 	f(0, "1 replayed", "", "dlq", "replay", "orders", "-o", "table")
 	f(0, `"deleted":0`, "", "dlq", "purge", "orders", "--yes")
 	f(2, "--yes", "", "dlq", "purge", "orders")
@@ -220,10 +255,11 @@ func TestCommandLineAgainstABroker(t *testing.T) {
 	f(0, `"value":{"a": 1}`, "", "kv", "get", "n", "k")
 	f(3, "no such key", "", "kv", "get", "n", "none")
 	f(0, `"won":true`, "", "kv", "once", "n", "o", "--ttl", "1h")
-	f(1, "exists", "", "kv", "once", "n", "o", "--ttl", "1h")
+	f(1, "somebody has the key", "", "kv", "once", "n", "o", "--ttl", "1h")
 	f(0, `"value":5`, "", "kv", "incr", "n", "c", "--by", "5", "--ttl", "1h")
 	f(0, "k    ", "", "kv", "list", "n", "k", "-o", "table")
-	f(1, "version", "", "kv", "delete", "n", "k", "--expect", "999999")
+	f(1, "the key has version ", "", "kv", "delete", "n", "k", "--expect", "999999")
+	f(3, "no such key", "", "kv", "delete", "n", "none")
 	f(1, "expect", "", "kv", "delete", "n", "k", "--expect=-1")
 	f(0, `"value":""`, "", "kv", "put", "n", "empty", "", "--text", "--forever")
 	f(0, `"applied":true`, "", "kv", "delete", "n", "k")

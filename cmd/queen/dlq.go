@@ -130,6 +130,9 @@ func (c *dlqReplayCommand) Run(p *process) error {
 	if err := c.show(p, answer, func() (*table, error) { return t, nil }); err != nil {
 		return err
 	}
+	if len(got.Results) < len(c.ID) {
+		return &exitError{exitNothing, fmt.Errorf("%d of the %d ids named are of no dead letter of %s: queen dlq list shows those there are", len(c.ID)-len(got.Results), len(c.ID), strconv.Quote(c.Queue))}
+	}
 	if got.Replayed < len(got.Results) {
 		return fmt.Errorf("%d of %d dead letters were not replayed", len(got.Results)-got.Replayed, len(got.Results))
 	}

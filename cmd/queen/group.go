@@ -16,11 +16,13 @@ type groupCommands struct {
 
 type groupListCommand struct {
 	clientFlags
+	Limit int `short:"n" default:"10000" placeholder:"N" help:"Lines at most (${default})."`
+	Skip  int `default:"0" placeholder:"N" help:"Lines to pass by (${default})."`
 }
 
 // Run lists groups.
 func (c *groupListCommand) Run(p *process) error {
-	answer, err := c.call(p, "GET", endpoint(nil, "consumer-groups"), nil, 0)
+	answer, err := c.call(p, "GET", endpoint(url.Values{"limit": {strconv.Itoa(c.Limit)}, "offset": {strconv.Itoa(c.Skip)}}, "consumer-groups"), nil, 0)
 	if err != nil {
 		return err
 	}
@@ -37,6 +39,9 @@ func (c *groupListCommand) Run(p *process) error {
 		err := decodeAnswer(answer, &got)
 		for _, g := range got {
 			t.add(g.Name, itoa(g.Lag), itoa(g.Seconds)+"s", itoa(g.Behind), itoa(g.Leases), g.Queue)
+		}
+		if len(got) > 0 && len(got) == c.Limit {
+			t.foot = fmt.Sprintf("perhaps more: --skip %d", c.Skip+len(got))
 		}
 		return t, err
 	})

@@ -30,8 +30,11 @@ type kvLife struct {
 
 // Validate asks for exactly one of the two.
 func (c *kvLife) Validate() error {
-	if (c.TTL > 0) == c.Forever || c.TTL < 0 {
+	switch {
+	case (c.TTL != 0) == c.Forever:
 		return errors.New("say how long the key lives: --ttl TIME or --forever")
+	case !c.Forever && (c.TTL < time.Second || c.TTL%time.Second != 0):
+		return fmt.Errorf("--ttl is %s, must be whole seconds, at least 1s", c.TTL)
 	}
 	return nil
 }
@@ -40,13 +43,14 @@ func (c *kvLife) add(o *object) {
 	if c.Forever {
 		o.raw("forever", []byte("true"))
 	} else {
-		o.raw("ttlSeconds", []byte(itoa(int64((c.TTL+time.Second-1)/time.Second))))
+		o.raw("ttlSeconds", []byte(itoa(int64(c.TTL/time.Second))))
 	}
 }
 
 // kvOutcome is what became of one operation.
 type kvOutcome struct {
 	kvRow
+	Op        string  `json:"op"`
 	Found     *bool   `json:"found"`
 	Applied   *bool   `json:"applied"`
 	Reason    string  `json:"reason"`
@@ -91,9 +95,24 @@ func (c *clientFlags) operate(p *process, op *object) error {
 	case o.Found != nil && !*o.Found:
 		return &exitError{exitNothing, errors.New("there is no such key")}
 	case o.Applied != nil && !*o.Applied:
-		return fmt.Errorf("nothing was changed: %s", o.Reason)
+		return o.notApplied()
 	}
 	return nil
+}
+
+// notApplied says why nothing was changed.
+func (o *kvOutcome) notApplied() error {
+	switch {
+	case o.Reason == "absent" && o.Op == "delete":
+		return &exitError{exitNothing, errors.New("nothing was changed: there is no such key")}
+	case o.Reason == "absent" || o.Reason == "version" && o.Version == nil:
+		return errors.New("nothing was changed: there is no such key")
+	case o.Reason == "version":
+		return fmt.Errorf("nothing was changed: the key has version %d", *o.Version)
+	case o.Reason == "exists":
+		return errors.New("nothing was changed: somebody has the key")
+	}
+	return fmt.Errorf("nothing was changed: %s", o.Reason)
 }
 
 func (o *kvOutcome) table() *table {

@@ -13,13 +13,13 @@ type popCommand struct {
 
 	Queue string `arg:"" help:"Queue to pop from."`
 
-	Partition string        `short:"p" placeholder:"NAME" help:"Pop from this partition alone."`
-	Group     string        `short:"g" placeholder:"NAME" help:"Consumer group; without one, the group-less mode."`
-	Batch     int           `short:"n" default:"1" placeholder:"N" help:"Messages at most (${default})."`
-	Wait      time.Duration `short:"w" default:"0s" placeholder:"TIME" help:"How long to wait for a first message (${default})."`
-	Lease     time.Duration `placeholder:"TIME" help:"How long the messages are yours: acknowledge them before (default: the broker's)."`
-	AutoAck   bool          `help:"Complete the messages by popping them; there is nothing to acknowledge then."`
-	New       bool          `help:"A group that was never here starts at the end, not at the oldest message."`
+	Partition string         `short:"p" placeholder:"NAME" help:"Pop from this partition alone."`
+	Group     string         `short:"g" placeholder:"NAME" help:"Consumer group; without one, the group-less mode."`
+	Batch     int            `short:"n" default:"1" placeholder:"N" help:"Messages at most (${default})."`
+	Wait      time.Duration  `short:"w" default:"0s" placeholder:"TIME" help:"How long to wait for a first message (${default})."`
+	Lease     *time.Duration `placeholder:"TIME" help:"How long the messages are yours: acknowledge them before (default: the broker's)."`
+	AutoAck   bool           `help:"Complete the messages by popping them; there is nothing to acknowledge then."`
+	New       bool           `help:"A group that was never here starts at the end, not at the oldest message."`
 }
 
 // Validate refuses what cannot be meant.
@@ -27,10 +27,10 @@ func (c *popCommand) Validate() error {
 	switch {
 	case c.Batch < 1:
 		return fmt.Errorf("--batch is %d, must be at least 1", c.Batch)
-	case c.Wait < 0 || c.Lease < 0:
-		return errors.New("--wait and --lease must not be negative")
-	case c.Lease%time.Second != 0:
-		return fmt.Errorf("--lease is %s, must be whole seconds", c.Lease)
+	case c.Wait < 0:
+		return errors.New("--wait must not be negative")
+	case c.Lease != nil && (*c.Lease < time.Second || *c.Lease%time.Second != 0):
+		return fmt.Errorf("--lease is %s, must be whole seconds, at least 1s", *c.Lease)
 	}
 	return c.clientFlags.Validate()
 }
@@ -63,8 +63,8 @@ func (c *popCommand) Run(p *process) error {
 		q.Set("wait", "true")
 		q.Set("timeout", itoa(c.Wait.Milliseconds()))
 	}
-	if c.Lease > 0 {
-		q.Set("leaseSeconds", itoa(int64(c.Lease/time.Second)))
+	if c.Lease != nil {
+		q.Set("leaseSeconds", itoa(int64(*c.Lease/time.Second)))
 	}
 	if c.AutoAck {
 		q.Set("autoAck", "true")

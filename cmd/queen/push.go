@@ -62,7 +62,7 @@ type pushOutcome struct {
 // Run pushes; a message that is not stored makes it fail, after the others.
 func (c *pushCommand) Run(p *process) error {
 	if len(c.Data) > 0 {
-		return c.push(p, c.Data)
+		return c.push(p, c.Data, -1)
 	}
 	in := bufio.NewScanner(p.stdin)
 	in.Buffer(nil, pushLineBytes)
@@ -72,7 +72,7 @@ func (c *pushCommand) Run(p *process) error {
 		if len(lines) == 0 {
 			return nil
 		}
-		err := c.push(p, lines)
+		err := c.push(p, lines, pushed)
 		pushed += len(lines)
 		lines, size = lines[:0], 0
 		return err
@@ -99,11 +99,16 @@ func (c *pushCommand) Run(p *process) error {
 	return nil
 }
 
-func (c *pushCommand) push(p *process, data []string) error {
+// push pushes messages, which are those after so many lines of stdin, or for −1
+// arguments.
+func (c *pushCommand) push(p *process, data []string, after int) error {
 	body := []byte(`{"items":[`)
 	for i, d := range data {
 		item, err := c.item(d)
-		if err != nil {
+		switch {
+		case err != nil && after >= 0:
+			return fmt.Errorf("line %d of stdin: %w; the first %d lines were pushed, no others", after+i+1, err, after)
+		case err != nil:
 			return err
 		}
 		if i > 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"sort"
@@ -22,6 +23,8 @@ type queueCommands struct {
 type queueListCommand struct {
 	clientFlags
 	Search string `placeholder:"TEXT" help:"Only names that contain it."`
+	Limit  int    `short:"n" default:"10000" placeholder:"N" help:"Queues at most (${default})."`
+	Skip   int    `default:"0" placeholder:"N" help:"Queues to pass by (${default})."`
 }
 
 // shownQueue is a queue as the door answers it.
@@ -38,7 +41,7 @@ type shownQueue struct {
 
 // Run lists queues.
 func (c *queueListCommand) Run(p *process) error {
-	q := url.Values{}
+	q := url.Values{"limit": {strconv.Itoa(c.Limit)}, "offset": {strconv.Itoa(c.Skip)}}
 	if c.Search != "" {
 		q.Set("search", c.Search)
 	}
@@ -49,11 +52,15 @@ func (c *queueListCommand) Run(p *process) error {
 	return c.show(p, answer, func() (*table, error) {
 		var got struct {
 			Queues []shownQueue `json:"queues"`
+			Total  int          `json:"total"`
 		}
 		t := &table{head: []string{"NAMESPACE", "TASK", "PARTITIONS", "WINDOW", "CREATED", "QUEUE"}}
 		err := decodeAnswer(answer, &got)
 		for _, q := range got.Queues {
 			t.add(orDash(q.Namespace), orDash(q.Task), itoa(q.Partitions), itoa(q.Window)+"s", q.CreatedAt, q.Name)
+		}
+		if shown := c.Skip + len(got.Queues); shown < got.Total {
+			t.foot = fmt.Sprintf("%d in all; more: --skip %d", got.Total, shown)
 		}
 		return t, err
 	})
@@ -101,7 +108,7 @@ func addOptions(t *table, options map[string]json.RawMessage) {
 type queueSetCommand struct {
 	clientFlags
 	Queue   string   `arg:"" help:"Queue to create or change."`
-	Option  []string `arg:"" optional:"" sep:"none" placeholder:"OPTION=VALUE" help:"Options such as dedupWindowSeconds=86400; queen queue get names them. null is an option's default."`
+	Option  []string `arg:"" optional:"" sep:"none" placeholder:"OPTION=VALUE" help:"Options such as dedupWindowSeconds=86400; queen queue get names them. With --replace null is an option's default."`
 	Replace bool     `help:"Options that are not named go back to their default; without it they stay."`
 
 	Namespace string `placeholder:"NAME" help:"Label to pop by."`
@@ -111,8 +118,12 @@ type queueSetCommand struct {
 // Validate refuses what is no option.
 func (c *queueSetCommand) Validate() error {
 	for _, o := range c.Option {
-		if name, _, found := strings.Cut(o, "="); !found || name == "" {
+		name, value, found := strings.Cut(o, "=")
+		if !found || name == "" {
 			return fmt.Errorf("%q must be OPTION=VALUE, such as dedupWindowSeconds=86400", o)
+		}
+		if value == "null" && !c.Replace {
+			return fmt.Errorf("%s would stay as it is: give it a value, or set all options that are to differ from their default with --replace", o)
 		}
 	}
 	return c.clientFlags.Validate()
@@ -182,15 +193,34 @@ func (c *queueDeleteCommand) Run(p *process) error {
 	})
 }
 
+// partitionPage is a part of a list of partitions.
+type partitionPage struct {
+	FromPartition int `default:"0" placeholder:"N" help:"From the partition with this number (default: from the first)."`
+	Limit         int `short:"n" default:"10000" placeholder:"N" help:"Partitions at most (${default})."`
+}
+
+func (c *partitionPage) query() url.Values {
+	return url.Values{"fromPartition": {strconv.Itoa(c.FromPartition)}, "limit": {strconv.Itoa(c.Limit)}}
+}
+
+// more says where the next page begins, if there is one.
+func (c *partitionPage) more(next *int) string {
+	if next == nil {
+		return ""
+	}
+	return fmt.Sprintf("more: --from-partition %d", *next)
+}
+
 type queueDepthCommand struct {
 	clientFlags
 	Queue string `arg:"" help:"Queue to measure."`
 	Group string `short:"g" placeholder:"NAME" help:"What this group owes; without it, what the group that is furthest behind owes, or all that is stored where there is none."`
+	partitionPage
 }
 
 // Run shows a queue's depth.
 func (c *queueDepthCommand) Run(p *process) error {
-	q := url.Values{}
+	q := c.query()
 	if c.Group != "" {
 		q.Set("group", c.Group)
 	}
@@ -205,13 +235,21 @@ func (c *queueDepthCommand) Run(p *process) error {
 				Partition string `json:"partition"`
 				Pending   int64  `json:"pending"`
 			} `json:"partitions"`
+			Next *int `json:"next"`
 		}
 		t := &table{head: []string{"PENDING", "PARTITION"}}
 		err := decodeAnswer(answer, &got)
 		for _, d := range got.Partitions {
 			t.add(itoa(d.Pending), d.Partition)
 		}
-		t.foot = itoa(got.Pending) + " in all"
+		switch more := c.more(got.Next); {
+		case more != "":
+			t.foot = itoa(got.Pending) + " in these; " + more
+		case c.FromPartition > 0:
+			t.foot = itoa(got.Pending) + " in these"
+		default:
+			t.foot = itoa(got.Pending) + " in all"
+		}
 		return t, err
 	})
 }
@@ -219,11 +257,12 @@ func (c *queueDepthCommand) Run(p *process) error {
 type queuePartitionsCommand struct {
 	clientFlags
 	Queue string `arg:"" help:"Queue whose partitions to list."`
+	partitionPage
 }
 
 // Run lists a queue's partitions.
 func (c *queuePartitionsCommand) Run(p *process) error {
-	answer, err := c.call(p, "GET", endpoint(nil, "resources", "queues", c.Queue, "partitions"), nil, 0)
+	answer, err := c.call(p, "GET", endpoint(c.query(), "resources", "queues", c.Queue, "partitions"), nil, 0)
 	if err != nil {
 		return err
 	}
@@ -236,12 +275,14 @@ func (c *queuePartitionsCommand) Run(p *process) error {
 				Start  int64  `json:"logStartOffset"`
 				End    int64  `json:"highWatermark"`
 			} `json:"partitions"`
+			Next *int `json:"next"`
 		}
 		t := &table{head: []string{"ID", "NUMBER", "START", "END", "PARTITION"}}
 		err := decodeAnswer(answer, &got)
 		for _, x := range got.Partitions {
 			t.add(x.ID, itoa(x.Number), itoa(x.Start), itoa(x.End), x.Name)
 		}
+		t.foot = c.more(got.Next)
 		return t, err
 	})
 }
@@ -259,6 +300,14 @@ type queueBrowseCommand struct {
 	Group  string `short:"g" placeholder:"NAME" help:"Whose view the status is; without it, the group-less mode's."`
 	Status string `short:"s" placeholder:"STATUS" help:"Only messages that are pending, processing or completed."`
 	Limit  int    `short:"n" default:"50" placeholder:"N" help:"Messages at most (${default})."`
+}
+
+// Validate refuses an offset of no partition.
+func (c *queueBrowseCommand) Validate() error {
+	if c.Offset != nil && c.Partition == "" && c.FromPartition == nil {
+		return errors.New("--offset needs the partition whose offset it is: --partition or --from-partition")
+	}
+	return c.clientFlags.Validate()
 }
 
 // Run shows messages.

@@ -47,8 +47,8 @@ type Engine interface {
 	Configure(ctx context.Context, name string, p queen.OptionsPatch) (queen.Configured, error)
 	Queues(ctx context.Context, refs []queen.QueueRef) ([]queen.QueueAnswer, error)
 	AllQueues(ctx context.Context) ([]queen.Queue, error)
-	// Partitions lists a queue's partitions with their log marks.
-	Partitions(ctx context.Context, queue string) ([]queen.Partition, error)
+	// Partitions lists a page of a queue's partitions with their log marks.
+	Partitions(ctx context.Context, queue string, from, limit int) (page []queen.Partition, next int, err error)
 	// Depth says what waits in partitions from one on; a nil group is the one furthest behind.
 	Depth(ctx context.Context, queue string, group *string, from, limit int) (depth []queen.Depth, next int, err error)
 	// Count says what queues hold and what groups owe in them, now or a while ago.

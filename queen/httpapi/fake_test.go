@@ -441,18 +441,26 @@ func (f *fake) AllQueues(context.Context) ([]queen.Queue, error) {
 	return out, f.down
 }
 
-func (f *fake) Partitions(_ context.Context, queue string) ([]queen.Partition, error) {
+func (f *fake) Partitions(_ context.Context, queue string, from, limit int) (out []queen.Partition, next int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q := f.queues[queue]
 	if q == nil {
-		return nil, queen.ErrUnknownQueue
+		return nil, 0, queen.ErrUnknownQueue
 	}
-	var out []queen.Partition
+	if limit <= 0 || limit > queen.LagPageMax {
+		limit = queen.LagPageMax
+	}
 	for _, p := range q.parts {
-		out = append(out, p.Partition)
+		switch {
+		case p.Number < from:
+		case len(out) == limit:
+			return out, p.Number, f.down
+		default:
+			out = append(out, p.Partition)
+		}
 	}
-	return out, f.down
+	return out, 0, f.down
 }
 
 func (f *fake) DeleteQueue(_ context.Context, ref queen.QueueRef) (queen.Queue, error) {

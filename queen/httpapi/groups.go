@@ -24,17 +24,21 @@ func (s *Server) listGroups(x *exchange) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	b := []byte("[")
-	for i := range c.Groups {
-		if !strings.Contains(cmp.Or(c.Groups[i].Group, noGroup), page.filter) {
+	return counted(c, append(page.groups([]byte("["), c.Groups), ']')), nil
+}
+
+// groups are those of the page.
+func (p *listPage) groups(b []byte, all []queen.GroupLag) []byte {
+	for i := range all {
+		if !strings.Contains(cmp.Or(all[i].Group, noGroup), p.filter) {
 			continue
 		}
 		var here bool
-		if b, here = page.next(b); here {
-			b = appendGroupLag(b, &c.Groups[i])
+		if b, here = p.next(b); here {
+			b = appendGroupLag(b, &all[i])
 		}
 	}
-	return counted(c, append(b, ']')), nil
+	return b
 }
 
 func appendGroupLag(b []byte, g *queen.GroupLag) []byte {

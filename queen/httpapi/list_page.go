@@ -1,6 +1,14 @@
 package httpapi
 
-import "math"
+import (
+	"math"
+
+	"queenmq/queen"
+)
+
+// listMax bounds the elements of an answer that is a list, and is what one has at most
+// where the request does not say.
+const listMax = queen.LagPageMax
 
 // listPage is the part of a list that a request asks for, and how far its answer has come.
 type listPage struct {
@@ -11,13 +19,13 @@ type listPage struct {
 
 // readPage reads a request's limit and offset, and its filter, which has this name.
 func readPage(query, filter string) (p listPage, err error) {
-	p.limit = math.MaxInt
+	p.limit = listMax
 	err = eachParam(query, func(name, v string) (err error) {
 		switch name {
 		case filter:
 			p.filter = v
 		case "limit":
-			p.limit, err = number(v, 0, math.MaxInt32)
+			p.limit, err = number(v, 0, listMax)
 		case "offset":
 			p.offset, err = number(v, 0, math.MaxInt32)
 		default:
@@ -28,13 +36,14 @@ func readPage(query, filter string) (p listPage, err error) {
 	return p, err
 }
 
-// passes counts the next n elements of the list, and says so, where none is of the page.
-func (p *listPage) passes(n int) bool {
-	if p.shown < p.limit && n > p.offset-p.total {
-		return false
-	}
+// span counts the next n elements of the list, and says which of them are of the page:
+// count of them after the first from.
+func (p *listPage) span(n int) (from, count int) {
+	from = max(p.offset-p.total, 0)
 	p.total += n
-	return true
+	count = max(min(n-from, p.limit-p.shown), 0)
+	p.shown += count
+	return from, count
 }
 
 // next counts an element of the list, and says whether b is to have it: then it

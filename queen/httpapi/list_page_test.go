@@ -16,9 +16,66 @@ type countingEngine struct {
 	lists int
 }
 
-func (e *countingEngine) Partitions(ctx context.Context, queue string) ([]queen.Partition, error) {
+func (e *countingEngine) Partitions(ctx context.Context, queue string, from, limit int) ([]queen.Partition, int, error) {
 	e.lists++
-	return e.fake.Partitions(ctx, queue)
+	return e.fake.Partitions(ctx, queue, from, limit)
+}
+
+// TestListsAreBounded: no answer is as long as what there is, asked for or not.
+func TestListsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := New(Config{}, newFake())
+	body := []byte(`{"items":[`)
+	for i := range listMax + 1 {
+		body = fmt.Appendf(appendComma(body, i), `{"queue":"q","partition":"p%d","payload":1}`, i)
+		if i == listMax-1 {
+			if w := do(s, "POST", "/api/v1/push", string(body)+"]}"); w.Code != 201 {
+				t.Fatal(w.Code, w.Body)
+			}
+			body = []byte(`{"items":[`)
+			body = fmt.Appendf(body, `{"queue":"q","partition":"last","payload":1}`)
+			break
+		}
+	}
+	if w := do(s, "POST", "/api/v1/push", string(body)+"]}"); w.Code != 201 {
+		t.Fatal(w.Code, w.Body)
+	}
+	type page struct {
+		Partitions []struct{ Number int }
+		Next       *int
+		Total      int
+	}
+	get := func(path string) (p page) {
+		t.Helper()
+		w := do(s, "GET", path, "")
+		if err := json.Unmarshal(w.Body.Bytes(), &p); w.Code != 200 || err != nil {
+			t.Fatal(path, w.Code, err)
+		}
+		return p
+	}
+	const list = "/api/v1/resources/queues/q/partitions"
+	if p := get(list); len(p.Partitions) != listMax || p.Next == nil || *p.Next != listMax {
+		t.Errorf("%d partitions, next %v; want %d and there to go on", len(p.Partitions), p.Next, listMax)
+	}
+	if p := get(list + "?fromPartition=3&limit=2"); len(p.Partitions) != 2 || p.Partitions[0].Number != 3 || p.Next == nil || *p.Next != 5 {
+		t.Errorf("from 3: %+v", p)
+	}
+	if p := get(list + fmt.Sprint("?fromPartition=", listMax)); len(p.Partitions) != 1 || p.Partitions[0].Number != listMax || p.Next != nil {
+		t.Errorf("the last page: %+v", p)
+	}
+	for _, all := range []string{"/api/v1/resources/partitions", "/api/v1/resources/partitions?queue=q"} {
+		if p := get(all); len(p.Partitions) != listMax || p.Total != listMax+1 {
+			t.Errorf("%s: %d partitions of %d, want %d of %d", all, len(p.Partitions), p.Total, listMax, listMax+1)
+		}
+	}
+	for _, list := range []string{
+		list, "/api/v1/resources/partitions", "/api/v1/resources/queues", "/api/v1/resources/namespaces", "/api/v1/resources/tasks",
+		"/api/v1/status/queues", "/api/v1/status/queues/q", "/api/v1/consumer-groups",
+	} {
+		if w := do(s, "GET", fmt.Sprintf("%s?limit=%d", list, listMax+1), ""); w.Code != 400 {
+			t.Errorf("%s of more than %d: %d %s, want a refusal", list, listMax, w.Code, w.Body)
+		}
+	}
 }
 
 // TestAPageOfPartitionsAsksForItsQueuesAlone: of the others it is known how many they have.

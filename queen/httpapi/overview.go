@@ -80,15 +80,19 @@ func labels(all []queen.Queue, of func(*queen.QueueOptions) string) map[string]l
 	return found
 }
 
-// namespaces serves GET /api/v1/resources/namespaces, by name.
+// namespaces serves GET /api/v1/resources/namespaces?search=&limit=&offset=, by name.
 func (s *Server) namespaces(x *exchange) (answer, error) {
 	return s.labelled(x, "namespace", namespaceOf)
 }
 
-// tasks serves GET /api/v1/resources/tasks, by name.
+// tasks serves GET /api/v1/resources/tasks?search=&limit=&offset=, by name.
 func (s *Server) tasks(x *exchange) (answer, error) { return s.labelled(x, "task", taskOf) }
 
 func (s *Server) labelled(x *exchange, what string, of func(*queen.QueueOptions) string) (answer, error) {
+	page, err := readPage(x.req.URL.RawQuery, "search")
+	if err != nil {
+		return answer{}, err
+	}
 	ctx, cancel := x.context()
 	defer cancel()
 	all, err := s.engine.AllQueues(ctx)
@@ -97,8 +101,14 @@ func (s *Server) labelled(x *exchange, what string, of func(*queen.QueueOptions)
 	}
 	found := labels(all, of)
 	b := []byte(`{"` + what + `s":[`)
-	for i, name := range slices.Sorted(maps.Keys(found)) {
-		b = appendComma(b, i)
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if !strings.Contains(name, page.filter) {
+			continue
+		}
+		var here bool
+		if b, here = page.next(b); !here {
+			continue
+		}
 		b = append(b, `{"`+what+`":`...)
 		b = appendString(b, name)
 		b = append(b, `,"queues":`...)
@@ -107,7 +117,7 @@ func (s *Server) labelled(x *exchange, what string, of func(*queen.QueueOptions)
 		b = appendInt(b, found[name].partitions)
 		b = append(b, '}')
 	}
-	return ok(append(b, "]}"...)), nil
+	return page.end(b), nil
 }
 
 // queueTotals serves GET /api/v1/status/queues?search=&limit=&offset=, by name.
@@ -154,23 +164,23 @@ func appendTotals(b []byte, t *queen.QueueTotals) []byte {
 	return appendInt(b, t.Pending)
 }
 
-// queueStatus serves GET /api/v1/status/queues/{queue}: its totals, and the groups
-// that read it.
+// queueStatus serves GET /api/v1/status/queues/{queue}?search=&limit=&offset=: its
+// totals, and the groups that read it, of which consumerGroups says how many there are.
 func (s *Server) queueStatus(x *exchange) (answer, error) {
+	page, err := readPage(x.req.URL.RawQuery, "search")
+	if err != nil {
+		return answer{}, err
+	}
 	ctx, cancel := x.context()
 	defer cancel()
 	c, err := s.engine.CountQueue(ctx, x.names.queue)
 	if err != nil {
 		return answer{}, err
 	}
-	groups := c.Groups
 	b := []byte("{")
 	b = appendTotals(b, &c.Queues[0])
 	b = append(b, `,"groups":[`...)
-	for i := range groups {
-		b = appendComma(b, i)
-		b = appendGroupLag(b, &groups[i])
-	}
+	b = page.groups(b, c.Groups)
 	return counted(c, append(b, "]}"...)), nil
 }
 

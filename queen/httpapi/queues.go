@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -62,11 +63,27 @@ func (s *Server) deleteQueue(x *exchange) (answer, error) {
 	return ok(append(appendUUID(b, q.TopicID), '}')), nil
 }
 
-// listPartitions serves GET /api/v1/resources/queues/{queue}/partitions.
+// listPartitions serves GET /api/v1/resources/queues/{queue}/partitions?fromPartition=
+// &limit=: a page by number, and next, the number at which the next one begins.
 func (s *Server) listPartitions(x *exchange) (answer, error) {
+	var from, limit int
+	err := eachParam(x.req.URL.RawQuery, func(name, v string) (err error) {
+		switch name {
+		case "fromPartition":
+			from, err = number(v, 0, math.MaxInt32)
+		case "limit":
+			limit, err = number(v, 1, listMax)
+		default:
+			err = noSuchParam()
+		}
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
 	ctx, cancel := x.context()
 	defer cancel()
-	parts, err := s.engine.Partitions(ctx, x.names.queue)
+	parts, next, err := s.engine.Partitions(ctx, x.names.queue, from, limit)
 	if err != nil {
 		return answer{}, err
 	}
@@ -79,7 +96,16 @@ func (s *Server) listPartitions(x *exchange) (answer, error) {
 		b = appendPartition(b, &parts[i])
 		b = append(b, '}')
 	}
-	return ok(append(b, "]}"...)), nil
+	return ok(append(appendNext(append(b, ']'), next), '}')), nil
+}
+
+// appendNext says at which partition the next page begins; 0 is none.
+func appendNext(b []byte, next int) []byte {
+	b = append(b, `,"next":`...)
+	if next == 0 {
+		return append(b, "null"...)
+	}
+	return appendInt(b, int64(next))
 }
 
 func appendQueue(b []byte, q *queen.Queue) []byte {
@@ -125,19 +151,19 @@ func (s *Server) allPartitions(x *exchange) (answer, error) {
 	}
 	ctx, cancel := x.context()
 	defer cancel()
-	of := []queen.Queue{{Name: page.filter, Partitions: math.MaxInt}}
-	if page.filter == "" {
-		if of, err = s.engine.AllQueues(ctx); err != nil {
-			return answer{}, err
-		}
+	of, err := s.queuesNamed(ctx, page.filter)
+	if err != nil {
+		return answer{}, err
 	}
+	listed := 0
 	b := []byte(`{"partitions":[`)
 	for i := range of {
 		name := of[i].Name
-		if page.passes(of[i].Partitions) {
+		from, count := page.span(of[i].Partitions)
+		if count == 0 {
 			continue
 		}
-		parts, err := s.engine.Partitions(ctx, name)
+		parts, _, err := s.engine.Partitions(ctx, name, from, count)
 		if page.filter == "" && errors.Is(err, queen.ErrUnknownQueue) {
 			continue // deleted since it was listed
 		}
@@ -145,10 +171,8 @@ func (s *Server) allPartitions(x *exchange) (answer, error) {
 			return answer{}, err
 		}
 		for i := range parts {
-			var here bool
-			if b, here = page.next(b); !here {
-				continue
-			}
+			b = appendComma(b, listed)
+			listed++
 			b = append(b, `{"queue":`...)
 			b = appendString(b, name)
 			b = append(b, ',')
@@ -157,6 +181,18 @@ func (s *Server) allPartitions(x *exchange) (answer, error) {
 		}
 	}
 	return page.end(b), nil
+}
+
+// queuesNamed is the queue of a name, or without one all queues, by name.
+func (s *Server) queuesNamed(ctx context.Context, name string) ([]queen.Queue, error) {
+	if name == "" {
+		return s.engine.AllQueues(ctx)
+	}
+	got, err := s.engine.Queues(ctx, []queen.QueueRef{{Name: name}})
+	if err != nil {
+		return nil, err
+	}
+	return []queen.Queue{got[0].Queue}, got[0].Err
 }
 
 // depth serves GET /api/v1/resources/queues/{queue}/depth?group=&fromPartition=&limit=:
@@ -218,9 +254,5 @@ func (s *Server) depth(x *exchange) (answer, error) {
 		b = append(b, `,"pending":`...)
 		b = append(appendInt(b, got[i].Pending), '}')
 	}
-	b = append(b, `],"next":`...)
-	if next == 0 {
-		return ok(append(b, "null}"...)), nil
-	}
-	return ok(append(appendInt(b, int64(next)), '}')), nil
+	return ok(append(appendNext(append(b, ']'), next), '}')), nil
 }
