@@ -78,15 +78,24 @@ func (db *DB) Register(ctx context.Context, b BrokerRow, wanted int32, previous 
 // Heartbeat says that the broker is alive. ok is false when the id is another's
 // by now, because this broker was silent for too long. A database that does not
 // know of the heartbeat before is another one: it becomes another incarnation. One that
-// was made unsafe meanwhile is not used until it is safe again.
+// was made unsafe meanwhile is not used until it is safe again, and one behind a pooler
+// that shares server processes is not used any more.
 func (db *DB) Heartbeat(ctx context.Context, id int32, instance uuid.UUID) (ok bool, err error) {
 	before := db.lastPulse() // from before it is sent: two may be under way
 	safe := true
+	var backend uint32
 	scan := func(row pgx.CollectableRow) (beats int64, err error) {
-		err = row.Scan(&beats, &safe)
+		err = row.Scan(&beats, &safe, &backend)
 		return beats, err
 	}
-	rows, epoch, err := collect(ctx, db, db.admin, "heartbeat", db.writeError, scan, brokerHeartbeatSQL, []any{id, instance})
+	answered := func(verb string, conn *pgx.Conn, err error) error {
+		if backend != 0 && backend != sessionOf(conn).backend {
+			db.poolerShares.Store(true)
+			db.reset()
+		}
+		return db.writeError(verb, conn, err)
+	}
+	rows, epoch, err := collect(ctx, db, db.admin, "heartbeat", answered, scan, brokerHeartbeatSQL, []any{id, instance})
 	if err != nil {
 		return false, err
 	}

@@ -121,6 +121,9 @@ type DB struct {
 
 	failures failures // what the log is told
 
+	poolerKeeps  atomic.Bool // a pooler in between was seen to keep a server process for each connection
+	poolerShares atomic.Bool // and one to give a connection another: nothing is asked of it any more
+
 	// resets counts how often the idle connections were dropped; a connection
 	// remembers the count it was opened under, so that each loss resets once.
 	resets atomic.Int64
@@ -237,7 +240,8 @@ func (c Config) pin(cc *pgconn.Config) {
 // session is what is remembered of a connection, in its CustomData.
 type session struct {
 	incarnation Incarnation
-	resets      int64 // DB.resets when it was opened
+	resets      int64  // DB.resets when it was opened
+	backend     uint32 // the server process it was opened to
 	// unreplicated is set by a notice that a commit is durable here, but that
 	// waiting for the synchronous standby was given up. Written and read by
 	// whoever holds the connection: notices arrive while it reads.
@@ -264,6 +268,9 @@ func (db *DB) afterConnect(ctx context.Context, conn *pgx.Conn) error {
 	s := &session{resets: db.resets.Load()}
 	conn.PgConn().CustomData()[sessionKey] = s
 	registerArrays(conn.TypeMap())
+	if err := db.checkPooler(ctx, conn, s); err != nil {
+		return err
+	}
 	if err := checkServer(ctx, conn, db.cfg); err != nil {
 		return err
 	}
@@ -273,6 +280,22 @@ func (db *DB) afterConnect(ctx context.Context, conn *pgx.Conn) error {
 	}
 	s.incarnation = inc
 	return nil
+}
+
+// checkPooler refuses a pooler that does not keep a server process for each connection.
+// It is tried out once; each heartbeat looks again.
+func (db *DB) checkPooler(ctx context.Context, conn *pgx.Conn, s *session) (err error) {
+	if db.poolerShares.Load() {
+		return errShared
+	}
+	var pooled bool
+	if s.backend, pooled, err = meetBackend(ctx, conn); err != nil || !pooled || db.poolerKeeps.Load() {
+		return err
+	}
+	if err = refuseShared(ctx, conn, s.backend); err == nil {
+		db.poolerKeeps.Store(true)
+	}
+	return err
 }
 
 // prepareConn refuses a connection to an incarnation that is over: a server

@@ -50,6 +50,7 @@
 // # Files
 //
 //	db.go incarnation.go dial*.go   pools, what a connection pins, which life of the database it belongs to
+//	pooler.go                       what may stand in between
 //	outage.go                       failed calls in the log, a line a second at most
 //	errors.go call.go long.go       what an error means; one call, its rows, its error; one that takes long
 //	migrate.go rights.go schema/    migrations, what the role may do, and one write function per file

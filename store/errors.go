@@ -37,7 +37,7 @@ var (
 	// ErrUnsafeDatabase: the server is set to lose commits when its machine stops.
 	ErrUnsafeDatabase = errors.New("unsafe database")
 	// ErrUnsupportedServer: the server is too old, the database's encoding is not UTF8, or
-	// there is a pooler in between that drops what connections are opened with.
+	// there is a pooler in between that drops what connections are opened with, or shares their server processes.
 	ErrUnsupportedServer = errors.New("unsupported database server")
 
 	// ErrNotFound: there is no such row.
@@ -182,6 +182,9 @@ func (db *DB) acquireError(verb string, err error) error {
 // lostError says ErrUnavailable of what failed because the connection broke or the
 // server was not ready, and may be done again from the start.
 func lostError(err error, closed bool) error {
+	if errors.Is(err, ErrUnsupportedServer) {
+		return err // a pooler ends the connection as it says so
+	}
 	switch classify(err, closed) {
 	case unknown, unavailable:
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -84,7 +84,14 @@ func Migrate(ctx context.Context, cfg Config) error {
 	}
 	// Closing ends the session and with it the lock.
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if err := checkServer(ctx, conn, cfg); err != nil {
+	backend, pooled, err := meetBackend(ctx, conn)
+	if err == nil && pooled { // whose lock would be somebody else's
+		err = refuseShared(ctx, conn, backend)
+	}
+	if err == nil {
+		err = checkServer(ctx, conn, cfg)
+	}
+	if err != nil {
 		return fmt.Errorf("migrate: %w", lostError(err, conn.IsClosed()))
 	}
 	if err := migrateOn(ctx, conn, cfg, migrationFiles, functionFiles); err != nil {
