@@ -43,7 +43,7 @@ func TestWhatTakesLongLeavesRoom(t *testing.T) {
 func openProbing(t *testing.T, db *store.DB, long int) (*Engine, func(partition, id string) error) {
 	t.Helper()
 	e := openEngine(t, db, func(c *Config) {
-		c.Flushers, c.WriteTimeout, c.DedupCacheOff, c.ProbeAloneOffsets = 2, time.Hour, true, 1
+		c.Flushers, c.DedupCacheOff, c.ProbeAloneOffsets = 2, true, 1
 	})
 	push := func(partition, id string) error {
 		return e.Push(t.Context(), []Message{{Queue: "q", Partition: partition, ID: []byte(id), Value: []byte("x")}})[0].Err

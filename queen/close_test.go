@@ -41,7 +41,7 @@ func TestCloseLeavesNothingRunning(t *testing.T) { //nolint:paralleltest // see 
 		waited <- err
 	}()
 	e.untilWaiting(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := e.Close(ctx); err != nil {
 		t.Fatal(err)

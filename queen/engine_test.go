@@ -22,6 +22,8 @@ func openEngine(t *testing.T, db *store.DB, change ...func(*Config)) *Engine {
 	cfg := Config{
 		DB: db, Broker: BrokerConfig{ID: -1, Host: "127.0.0.1", Port: 9092, Version: "test"},
 		CatalogEvery: 20 * time.Millisecond,
+		// A machine that runs many tests at once may be slow; no test waits for these.
+		WriteTimeout: time.Hour, CallTimeout: 5 * time.Minute,
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -31,7 +33,7 @@ func openEngine(t *testing.T, db *store.DB, change ...func(*Config)) *Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := e.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)

@@ -126,7 +126,7 @@ func stopBackends(t *testing.T, e *Engine) {
 
 func TestAppendGetsPastStoppedConnections(t *testing.T) {
 	t.Parallel()
-	e := openEngine(t, openNamed(t), func(c *Config) { c.CallTimeout, c.WriteTimeout = 200*time.Millisecond, time.Hour })
+	e := openEngine(t, openNamed(t), func(c *Config) { c.CallTimeout = time.Second })
 	createTopic(t, e, "t", 1)
 	appendBatch(t, e, at("t", 0), kafkaBatch(t, 1))
 	e.catalog.forgetMarks() // so that the end must be read
@@ -138,7 +138,7 @@ func TestAppendGetsPastStoppedConnections(t *testing.T) {
 
 func TestPollGetsPastStoppedConnections(t *testing.T) {
 	t.Parallel()
-	e := openEngine(t, openNamed(t), func(c *Config) { c.CallTimeout = 200 * time.Millisecond })
+	e := openEngine(t, openNamed(t), func(c *Config) { c.CallTimeout = time.Second })
 	cfg := e.db.Config()
 	cfg.Application = "other"
 	other := openEngine(t, storetest.OpenConfig(t, cfg))
@@ -167,7 +167,7 @@ func TestPollGetsPastStoppedConnections(t *testing.T) {
 // broker that was told to end from ending.
 func TestRedirectEndsWithTheEngine(t *testing.T) {
 	t.Parallel()
-	e := openEngine(t, openNamed(t), func(c *Config) { c.CallTimeout, c.WriteTimeout = time.Hour, time.Hour })
+	e := openEngine(t, openNamed(t))
 	stopBackends(t, e)
 	e.cancel(ErrClosing)
 	pending := &Pending{done: make(chan struct{})}

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
-	"time"
 
 	"queenmq/store/storetest"
 )
@@ -15,7 +14,7 @@ import (
 func TestLostAnswersOfChanges(t *testing.T) {
 	t.Parallel()
 	l, db := openLossy(t)
-	e := openEngine(t, db, func(c *Config) { c.WriteTimeout = time.Hour })
+	e := openEngine(t, db)
 	losing := func(what, text string, change func() error) {
 		t.Helper()
 		before := l.count()

@@ -127,7 +127,8 @@ func TestSlotsAreSharedAndGivenBack(t *testing.T) {
 	db := storetest.New(t)
 	a := openEngine(t, db)
 	createTopic(t, a, "t", 1)
-	if c := a.Coordinator("any"); !c.Mine || !c.Known || c.Broker.ID != a.Cluster().Self || c.Epoch != 1 {
+	c := becomes(t, a, "any", "its own", func(c Coordination) bool { return c.Mine })
+	if !c.Known || c.Broker.ID != a.Cluster().Self || c.Epoch != 1 {
 		t.Fatalf("alone: %+v", c)
 	}
 	if got := a.Cluster().Brokers[0].Slots; got != store.GroupSlots {
@@ -187,7 +188,8 @@ func TestSlotsAreSharedAndGivenBack(t *testing.T) {
 func TestACoordinatorThatIsNotHeardStops(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, storetest.New(t))
-	before := e.Coordinator("g")
+	mine := func(c Coordination) bool { return c.Mine }
+	before := becomes(t, e, "g", "its own", mine)
 	e.brokers.turn.Lock() // its next rounds wait
 	e.brokers.mu.Lock()
 	e.brokers.until = time.Now()
@@ -196,7 +198,7 @@ func TestACoordinatorThatIsNotHeardStops(t *testing.T) {
 		t.Fatalf("in doubt: %+v", c)
 	}
 	e.brokers.turn.Unlock()
-	if c := becomes(t, e, "g", "its own again", func(c Coordination) bool { return c.Mine }); c != before {
+	if c := becomes(t, e, "g", "its own again", mine); c != before {
 		t.Fatalf("it was %+v, is %+v", before, c)
 	}
 }

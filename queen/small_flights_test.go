@@ -92,7 +92,7 @@ func TestSmallBundlesWaitOnce(t *testing.T) {
 func TestSmallBundlesDoNotWaitForStuckOnes(t *testing.T) {
 	t.Parallel()
 	db := openNamed(t)
-	e := openEngine(t, db, func(c *Config) { c.WriteTimeout = time.Hour })
+	e := openEngine(t, db)
 	createTopic(t, e, "t", smallFlights+1)
 	for p := range int32(smallFlights + 1) {
 		appendBatch(t, e, at("t", p), kafkaBatch(t, 1)) // everything is known
@@ -141,7 +141,7 @@ func TestSmallBundlesDoNotWaitForProbes(t *testing.T) {
 	t.Parallel()
 	db := openNamed(t)
 	e := openEngine(t, db, func(c *Config) {
-		c.WriteTimeout, c.DedupCacheOff, c.ProbeAloneOffsets = time.Hour, true, 1
+		c.DedupCacheOff, c.ProbeAloneOffsets = true, 1
 	})
 	push := func(id string) []Pushed {
 		return e.Push(t.Context(), []Message{{Queue: "q", ID: []byte(id), Value: []byte("x")}})

@@ -17,6 +17,7 @@ func (e *Engine) poll(ctx context.Context) {
 	every := e.cfg.PollMax
 	failed := e.failed("poll for other brokers' writes")
 	var sole store.Registrations // since before the last poll nobody else writes
+	alone := false               // when the pause was chosen
 	for next := time.Now().Add(every); ; {
 		sleep(ctx, min(e.cfg.PollMax, time.Until(next)))
 		if ctx.Err() != nil {
@@ -25,13 +26,16 @@ func (e *Engine) poll(ctx context.Context) {
 		e.meetIncarnation()
 		began := time.Now()
 		if early := began.Before(next); early || every > e.cfg.PollMax {
-			// A poll that takes long is put off, but not when another broker has come.
-			if came := e.othersCame(ctx, &sole); early && !came {
+			// A poll that takes long is put off, but not when another broker has come, nor
+			// when one is heard of that was there already: the pause is that of who is alone.
+			came := e.othersCame(ctx, &sole) || alone && !e.brokers.alone()
+			if early && !came {
 				continue
 			}
 		}
 		found, err := e.pollOnce(ctx)
-		every = e.cfg.pollPause(every, found, e.brokers.alone(), time.Since(began))
+		alone = e.brokers.alone()
+		every = e.cfg.pollPause(every, found, alone, time.Since(began))
 		if err != nil {
 			if ctx.Err() == nil {
 				failed(err)

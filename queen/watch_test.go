@@ -1,7 +1,10 @@
 package queen
 
 import (
+	"context"
 	"errors"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,6 +65,63 @@ func TestAPollIsDueWhenAnotherBrokerComes(t *testing.T) {
 	hear()
 	f("it went", true)
 	f("it is gone", false)
+}
+
+// The pause of a broker that is alone may be long. When it hears of another, which was there
+// before the poll that the pause follows, it ends.
+func TestALongPauseEndsWhenAnotherBrokerIsHeardOf(t *testing.T) {
+	t.Parallel()
+	db := openNamed(t)
+	e := openEngine(t, db, func(c *Config) { c.RetentionEvery, c.CompactEvery = time.Hour, time.Hour })
+	createTopic(t, e, "t", 1)
+	e.brokers.turn.Lock() // it hears of nobody
+	hear := sync.OnceFunc(e.brokers.turn.Unlock)
+	defer hear()
+	other := openEngine(t, storetest.OpenConfig(t, db.Config()))
+	got := make(chan []ReadAnswer, 1)
+	go func() {
+		a, err := e.Read(t.Context(), ReadRequest{
+			Items:    []ReadItem{{Partition: at("t", 0), MaxBytes: 1, CurrentEpoch: -1, LastFetchedEpoch: -1}},
+			MinBytes: 1, MaxBytes: 1, MaxWait: time.Minute,
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- a
+	}()
+	e.untilWaiting(t)
+	p, err := e.catalog.partition(t.Context(), at("t", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := storetest.Pool(t, db)
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE log_partitions IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	last := p.askedAt.Load()
+	for long := false; !long; { // a poll takes a second, so the pause would be minutes
+		if err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE application_name = 'queen/' || $1 AND query LIKE '-- The marks of the partitions%' AND wait_event_type = 'Lock'
+			  AND clock_timestamp() - query_start > interval '1 second')`, db.Config().Application).Scan(&long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for p.askedAt.Load() == last { // until it has ended
+		runtime.Gosched()
+	}
+	appendBatch(t, other, at("t", 0), kafkaBatch(t, 1))
+	hear()
+	if a := <-got; len(a) != 1 || len(a[0].Batches) != 1 {
+		t.Errorf("%+v, want what the other broker wrote", a)
+	}
 }
 
 // What another broker deleted is not given from memory for longer than a poll, and

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -30,6 +31,8 @@ func collect[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string
 		return nil, 0, db.acquireError(verb, err)
 	}
 	defer conn.Release()
+	ctx, cancel := db.whileAnswered(ctx)
+	defer cancel()
 	rows, err := conn.Query(ctx, sql, args...)
 	if err == nil {
 		res, err = pgx.CollectRows(rows, scan)
@@ -38,6 +41,19 @@ func collect[T any](ctx context.Context, db *DB, pool *pgxpool.Pool, verb string
 		return nil, 0, err
 	}
 	return res, incarnationOf(conn.Conn()).Epoch, nil
+}
+
+// answerGrace is how long after the end of its time on the server a statement's answer
+// may take to arrive.
+const answerGrace = 5 * time.Second
+
+// whileAnswered bounds a statement that is about to be sent, whoever waits for it and
+// however long: the server ends it at StatementTimeout, so an answer that has not come
+// then and a little later does not come. The server's process stands still, or what lies
+// between swallows it, and keepalives find nothing wrong. (Appends, transactions and
+// timers send much first; their callers bound them.)
+func (db *DB) whileAnswered(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, db.cfg.StatementTimeout+answerGrace)
 }
 
 // noColumns scans the row of a function that answers nothing.

@@ -97,6 +97,62 @@ func TestTerminatedWriteIsUnknownAndReadUnavailable(t *testing.T) {
 	}
 }
 
+// TestACallThatIsNotAnsweredEnds: its process in the server stands still, and its caller
+// waits without an end of its own, as background work does.
+func TestACallThatIsNotAnsweredEnds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, table string
+		call        func(*store.DB, int64) error
+		want        error
+	}{
+		{"a write", "cursors", func(db *store.DB, p int64) error { return commit(context.Background(), db, p, 5) }, store.ErrOutcomeUnknown},
+		{"a read", "log_segments", func(db *store.DB, p int64) error {
+			_, err := db.Marks(context.Background(), []int64{p})
+			return err
+		}, store.ErrUnavailable},
+		{"a read of segments", "log_segments", func(db *store.DB, p int64) error {
+			_, err := db.Read(context.Background(), []store.ReadSpan{{Partition: p, MaxBytes: 1}}, 1)
+			return err
+		}, store.ErrUnavailable},
+		{"a read of keys", "kv", func(db *store.DB, _ int64) error {
+			return db.KVRead(context.Background(), []store.KVKey{{NS: "n", Key: "k"}}, nil, 1, func(store.KVRow) {})
+		}, store.ErrUnavailable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			db := openNamed(t, storetest.Config(t), func(cfg *store.Config) {
+				cfg.LockTimeout, cfg.StatementTimeout = 6*time.Second, 7*time.Second
+			})
+			pool := storetest.Pool(t, db)
+			p := partitions(t, db, "q", 1)
+			release := holdTable(t, pool, c.table)
+			defer release()
+			for {
+				done := make(chan error, 1)
+				go func() { done <- c.call(db, p[0]) }()
+				pid := backend(t, pool, db, waiting)
+				defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
+				if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case err := <-done:
+					if strings.Contains(fmt.Sprint(err), "55P03") {
+						continue // it was stopped too late: the lock was not waited for any longer
+					}
+					if !errors.Is(err, c.want) {
+						t.Errorf("%v, want %v", err, c.want)
+					}
+				case <-time.After(2 * time.Minute):
+					t.Error("it waits for an answer that does not come")
+				}
+				return
+			}
+		})
+	}
+}
+
 func TestLostConnectionDropsIdleOnes(t *testing.T) {
 	t.Parallel()
 	db := openNamed(t, storetest.Config(t), nil)

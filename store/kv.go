@@ -123,6 +123,8 @@ func (db *DB) KVRead(ctx context.Context, keys []KVKey, pages []KVPage, bytesMax
 		return db.acquireError("read keys", err)
 	}
 	defer conn.Release()
+	ctx, cancel := db.whileAnswered(ctx)
+	defer cancel()
 	res, err := conn.Query(ctx, kvReadSQL, ns, key, pns, prefix, upto, after, rows, vals, bytesMax)
 	if err == nil {
 		for res.Next() {

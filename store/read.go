@@ -83,6 +83,8 @@ func (db *DB) Read(ctx context.Context, spans []ReadSpan, bytesMax int) ([]SpanR
 		return nil, db.acquireError("read", err)
 	}
 	defer conn.Release()
+	ctx, cancel := db.whileAnswered(ctx)
+	defer cancel()
 	rows, err := conn.Query(ctx, segmentReadSQL, parts, offsets, sizes, int64(bytesMax))
 	if err == nil {
 		err = collectSpans(rows, reads)
