@@ -211,8 +211,11 @@ type flight struct {
 	whole    bool          // something withheld was not stored after all: send everything
 	alone    bool          // must not share a call
 	probes   bool          // its call looks through a large span
-	fixed    bool          // base was given: the id its message has been promised
-	unknown  bool          // an attempt may have been stored
-	changed  bool          // the queue's options are to be read again
-	wrote    bool          // there is something new for readers
+	asked    bool          // the memory of ids, which answered in that mode
+	mode     dedup.Mode
+	span     int64 // offsets its call is to look through
+	fixed    bool  // base was given: the id its message has been promised
+	unknown  bool  // an attempt may have been stored
+	changed  bool  // the queue's options are to be read again
+	wrote    bool  // there is something new for readers
 }

@@ -1,6 +1,8 @@
 package queen
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"queenmq/dedup"
@@ -10,8 +12,9 @@ import (
 type metrics struct {
 	stored        prometheus.Counter
 	storedBytes   *prometheus.CounterVec
-	duplicates    prometheus.Counter
-	folded        prometheus.Counter
+	verdicts      map[dedupLayer][2]prometheus.Counter // new, duplicate
+	probeOffsets  [dedup.Off + 1]prometheus.Observer
+	probeSeconds  [dedup.Off + 1]prometheus.Observer
 	flushFailures prometheus.Counter
 	flushSeconds  prometheus.Histogram
 	flushSegments prometheus.Histogram
@@ -25,6 +28,57 @@ type metrics struct {
 	compacted     prometheus.Counter
 }
 
+// dedupLayer is what finds that an id was there already: its request, its flush, the ledger.
+type dedupLayer string
+
+const (
+	layerRequest dedupLayer = "request"
+	layerFlush   dedupLayer = "flush"
+	layerLedger  dedupLayer = "ledger"
+)
+
+// duplicates counts ids that a layer found to be duplicates.
+func (m *metrics) duplicates(by dedupLayer, n int) { m.verdicts[by][1].Add(float64(n)) }
+
+// watchVerdicts makes the metrics of what deduplication says, and of what that takes.
+func (m *metrics) watchVerdicts() []prometheus.Collector {
+	verdicts := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "queen_dedup_verdicts_total", Help: "Pushed ids by the layer that judged them: what their request or flush does not find to be duplicates is the ledger's to judge.",
+	}, []string{"layer", "verdict"})
+	m.verdicts = map[dedupLayer][2]prometheus.Counter{
+		layerLedger: {verdicts.WithLabelValues(string(layerLedger), "new"), verdicts.WithLabelValues(string(layerLedger), "duplicate")},
+	}
+	for _, l := range []dedupLayer{layerRequest, layerFlush} {
+		m.verdicts[l] = [2]prometheus.Counter{1: verdicts.WithLabelValues(string(l), "duplicate")}
+	}
+	offsets := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "queen_dedup_probe_offsets", Help: "Offsets in which the ledger was to look for a segment's ids, by what the memory of ids could say.",
+		Buckets: append([]float64{0}, prometheus.ExponentialBuckets(16, 8, 8)...),
+	}, []string{"mode"})
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "queen_dedup_probe_seconds", Help: "Time of append calls that looked for ids, by the least that the memory of ids could say of a segment of theirs.",
+		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
+	}, []string{"mode"})
+	for mode := range dedup.Off + 1 {
+		m.probeOffsets[mode], m.probeSeconds[mode] = offsets.WithLabelValues(mode.String()), seconds.WithLabelValues(mode.String())
+	}
+	return []prometheus.Collector{verdicts, offsets, seconds}
+}
+
+// probed counts a call that was answered after so long.
+func (m *metrics) probed(bundle []*flight, took time.Duration) {
+	worst, some := dedup.Vouched, false
+	for _, f := range bundle {
+		if f.asked {
+			m.probeOffsets[f.mode].Observe(float64(f.span))
+			worst, some = max(worst, f.mode), true
+		}
+	}
+	if some {
+		m.probeSeconds[worst].Observe(took.Seconds())
+	}
+}
+
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		stored: prometheus.NewCounter(prometheus.CounterOpts{
@@ -33,12 +87,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		storedBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "queen_stored_bytes_total", Help: "Bytes of record batches stored by this broker, as they are served and as they lie in rows.",
 		}, []string{"form"}),
-		duplicates: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "queen_dedup_duplicates_total", Help: "Pushed ids found stored already, by the database's verdict.",
-		}),
-		folded: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "queen_dedup_folded_total", Help: "Pushed ids that repeated another of the same request or flush.",
-		}),
 		flushFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "queen_flush_failures_total", Help: "Append calls that failed and were repeated or given up.",
 		}),
@@ -73,8 +121,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "queen_compacted_messages_total", Help: "Messages that compaction took out.",
 		}),
 	}
+	verdicts := m.watchVerdicts()
 	if r != nil {
-		r.MustRegister(m.stored, m.storedBytes, m.duplicates, m.folded, m.flushFailures, m.flushSeconds, m.flushSegments,
+		r.MustRegister(verdicts...)
+		r.MustRegister(m.stored, m.storedBytes, m.flushFailures, m.flushSeconds, m.flushSegments,
 			m.tailReads, m.spillReads, m.storeReads, m.compactions, m.compacted, m.transactions, m.rollbacks, m.timersFired)
 	}
 	return m

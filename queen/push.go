@@ -75,7 +75,9 @@ func (e *Engine) Push(ctx context.Context, msgs []Message) []Pushed {
 		if out[f.leader].Status == Queued {
 			out[f.at].Status = Duplicate
 		}
-		e.metrics.folded.Inc()
+		if out[f.at].Status == Duplicate {
+			e.metrics.duplicates(layerRequest, 1)
+		}
 	}
 	return out
 }

@@ -34,7 +34,7 @@ func (w *writer) settle(f *flight, r *store.SegmentResult) bool {
 		f.dropDuplicates(r.Dups)
 		w.settleDropped(f)
 		w.settleFollowers(f) // while their leaders are at hand
-		w.metrics.duplicates.Add(float64(len(r.Dups)))
+		w.metrics.duplicates(layerLedger, len(r.Dups))
 		f.call.Parts = nil
 		return false
 	case store.SegmentWindowChanged:
@@ -194,7 +194,7 @@ func (w *writer) found(f *flight, dups []store.Dup) {
 	for _, d := range dups {
 		f.withheld[d.Index].settle(Duplicate, IDBase{Hi: d.IDHi, Lo: d.IDLo}.ID(0), d.Offset, nil)
 	}
-	w.metrics.duplicates.Add(float64(len(dups)))
+	w.metrics.duplicates(layerLedger, len(dups))
 }
 
 // record finds the Kafka batch and the offset delta at a place of the segment.
@@ -241,7 +241,9 @@ func (w *writer) settleFollowers(f *flight) {
 				status = Duplicate
 			}
 			it.settle(status, l.MessageID, l.Offset, l.Err)
-			w.metrics.folded.Inc()
+			if status == Duplicate {
+				w.metrics.duplicates(layerFlush, 1)
+			}
 		}
 	}
 }
@@ -275,6 +277,11 @@ func (w *writer) complete(e *entry, res Appended, err error) {
 		w.stumbles.failed(e.stumbler(), &e.info, err, time.Now())
 	} else {
 		w.stumbles.stored(e.stumbler(), &e.info)
+		for _, again := range e.repeated {
+			if again {
+				w.metrics.duplicates(layerFlush, 1)
+			}
+		}
 	}
 	e.pending.res, e.pending.err = res, err
 	w.budget.release(e.held) // first: who has its answer holds nothing

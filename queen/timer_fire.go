@@ -183,7 +183,7 @@ func (e *Engine) fired(ctx context.Context, f *flight, r *store.SegmentResult) (
 		e.metrics.timersFired.Inc()
 		return true, nil
 	case store.SegmentDuplicates:
-		e.metrics.duplicates.Inc()
+		e.metrics.duplicates(layerLedger, 1)
 		return true, nil
 	case store.SegmentGone: // the next look finds the queue that has the name now
 		e.catalog.drop(f.p.queue)

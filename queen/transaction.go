@@ -356,7 +356,7 @@ func (t *transaction) committed(out []Pushed, leader []int, got store.Transacted
 		if l != i {
 			out[i] = out[l]
 			out[i].Status = Duplicate
-			t.e.metrics.folded.Inc()
+			t.e.metrics.duplicates(layerRequest, 1)
 		}
 	}
 	done := &Transacted{Failed: -1, Pushed: out, Timers: timerAnswer(t.timerOps, t.timers, got.Timers)}
@@ -470,7 +470,7 @@ func (t *transaction) duplicates(targets []*txTarget, out []Pushed, dups []store
 		it.settle(Duplicate, IDBase{Hi: d.IDHi, Lo: d.IDLo}.ID(0), d.Offset, nil)
 		first = min(first, places[it.msg])
 	}
-	t.e.metrics.duplicates.Add(float64(len(dups)))
+	t.e.metrics.duplicates(layerLedger, len(dups))
 	m := t.msgs[first]
 	v := t.rollback(RollbackDuplicate, t.msgAt[first], fmt.Errorf("transactionId %q is stored already in queue %q, partition %q, at offset %d",
 		m.ID, m.Queue, out[first].Partition, out[first].Offset))

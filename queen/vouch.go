@@ -18,6 +18,10 @@ func (w *writer) vouch(f *flight, m mark, window int) dedup.Answer {
 	a := w.cache.Ask(dedup.Question{
 		Partition: f.p.id, Epoch: m.epoch, WindowSeconds: int32(window), Hashes: f.hashes, Next: m.next,
 	})
+	f.asked, f.mode, f.span = true, a.Mode, m.next-1-a.Verified
+	for _, s := range a.Suspects {
+		f.span += s.To - s.From + 1
+	}
 	// A large span keeps the partition's row locked for long: its call must not
 	// keep other partitions' rows with it.
 	f.probes = m.next-1-a.Verified > w.cfg.ProbeAloneOffsets
@@ -69,6 +73,13 @@ func (w *writer) learned(f *flight, r *store.SegmentResult) {
 			at += int(p.Span)
 		}
 	}
+	judged := 0
+	for i := range c.Hashes {
+		if !c.Hashes[i].IsMinted() {
+			judged++
+		}
+	}
+	w.metrics.verdicts[layerLedger][0].Add(float64(judged))
 	w.cache.Committed(c)
 }
 

@@ -267,6 +267,7 @@ func (w *writer) call(ctx context.Context, bundle []*flight) (again []*flight, e
 	}
 	bundle[0].rest = w.rest(bundle[0], time.Since(start), w.bundles.Load() != bundles)
 	w.metrics.flushSeconds.Observe(time.Since(start).Seconds())
+	w.metrics.probed(bundle, time.Since(start))
 	w.metrics.flushSegments.Observe(float64(len(bundle)))
 	// Readers are woken when all of the bundle is there: who reads many of its
 	// partitions gets them in one answer.
@@ -369,6 +370,7 @@ func (w *writer) prepare(ctx context.Context, f *flight) bool {
 		return false
 	}
 	kafka := slices.ContainsFunc(f.kafka, func(e *entry) bool { return e != nil })
+	f.asked = false
 	vouched := dedup.Answer{Verified: -1}
 	if window > 0 && len(f.call.Hashes) > 0 {
 		vouched = w.vouch(f, m, window)

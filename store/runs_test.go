@@ -302,3 +302,23 @@ func TestRunsAreReplacedTogetherOrNotAtAll(t *testing.T) {
 		t.Errorf("runs that end at %d are left, want 5 and 8", left)
 	}
 }
+
+// TestRunsOnlySayWhereToLook: what a run names is a duplicate only if the sidecar has that
+// id there, in the window.
+func TestRunsOnlySayWhereToLook(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	for i := range 4 {
+		l.append(l.db, l.segment(0, 3600, i))
+	}
+	if did, err := store.BuildRunOf(l.db, t.Context(), l.parts[0], 4, 8, 1); err != nil || !did {
+		t.Fatal(did, err)
+	}
+	l.exec(`UPDATE log_txns SET hashes = ARRAY[gen_random_uuid()] WHERE end_offset = 1`)
+	l.exec(`DELETE FROM log_txns WHERE end_offset = 2`)
+	for id, known := range []bool{true, false, false, true} {
+		if r := l.appendUndone(l.segment(0, 3600, 100, id)); (r.Status == store.SegmentDuplicates) != known {
+			t.Errorf("id %d: status %d, %+v; want a duplicate: %v", id, r.Status, r.Dups, known)
+		}
+	}
+}

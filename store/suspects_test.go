@@ -121,3 +121,73 @@ func TestAppendFindsTheFirstLivePlaceInSuspectSpans(t *testing.T) {
 	f(7, -1, store.Suspect{From: 4, To: 4})
 	f(9, -1, store.Suspect{From: 0, To: 8})
 }
+
+// What a memory suspects is not all that is looked at: everything above what it vouches
+// for is too, in the same call, for the ids that no span may hold as well.
+func TestAppendLooksInSpansAndAboveVerifiedAtOnce(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	for i := range 6 {
+		l.append(l.db, l.segment(0, 3600, i))
+	}
+	f := func(want []int64, verified int64, of []int32, ids ...int) {
+		t.Helper()
+		s := l.segment(0, 3600, ids...)
+		s.Verified, s.Suspects = verified, []store.Suspect{{From: 1, To: 1, IDs: of}}
+		r := l.appendUndone(s)
+		got := []int64{}
+		for _, d := range r.Dups {
+			got = append(got, d.Offset)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("ids %d, verified %d: found at %d, want %d", ids, verified, got, want)
+		}
+	}
+	f([]int64{1, 5}, 3, []int32{0}, 1, 5)
+	f([]int64{4, 1}, 3, []int32{1}, 4, 1)
+	f([]int64{4}, 3, []int32{1}, 4, 100) // a suspect in vain
+	f([]int64{5}, 4, []int32{1}, 4, 5)   // 4 is vouched for
+	f([]int64{1}, 5, []int32{0}, 1, 100)
+}
+
+// Below txns_start nothing is known, whatever still lies there: rows, spans, runs and
+// minted ids end at the same offset.
+func TestAppendLooksAtNothingThatWasPurged(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	rows := make([]store.Segment, 4)
+	for i := range rows {
+		rows[i] = l.segment(0, 3600, i, -1)
+		l.append(l.db, rows[i])
+	}
+	f := func(how string, change func(*store.Segment)) {
+		t.Helper()
+		for id := range rows {
+			s := l.segment(0, 3600, 100, id)
+			change(&s)
+			if r := l.appendUndone(s); (r.Status == store.SegmentDuplicates) != (id >= 2) {
+				t.Errorf("%s, id %d: status %d, %+v; only 2 and 3 are known", how, id, r.Status, r.Dups)
+			}
+		}
+	}
+	minted := func() {
+		t.Helper()
+		for i := range rows {
+			s := l.segment(0, 3600, 77)
+			s.UIDs = []store.UID{{Hi: rows[i].IDHi, Lo: rows[i].IDLo + 1}}
+			if r := l.appendUndone(s); (r.Status == store.SegmentDuplicates) != (i >= 2) {
+				t.Errorf("minted id of row %d: status %d, %+v; only 2 and 3 are known", i, r.Status, r.Dups)
+			}
+		}
+	}
+	l.exec(`UPDATE log_partitions SET txns_start = 4`)
+	minted()
+	f("rows", func(*store.Segment) {})
+	f("spans", func(s *store.Segment) {
+		s.Verified, s.Suspects = 7, []store.Suspect{{From: 0, To: 7, IDs: []int32{1}}}
+	})
+	if did, err := store.BuildRunOf(l.db, t.Context(), l.parts[0], 4, 8, 1); err != nil || !did {
+		t.Fatal(did, err)
+	}
+	f("runs", func(*store.Segment) {})
+}

@@ -93,3 +93,62 @@ func TestAVoucherHoldsFromItsTimeOn(t *testing.T) {
 	other.Epoch--
 	believed(other, false)
 }
+
+// Creation times never fall along a partition, wherever the clock is put.
+func TestCreationTimesNeverFall(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 2)
+	clock := storetest.NewClock(t, l.db)
+	at := time.Date(2030, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
+	for i, step := range []struct{ clock, want time.Duration }{
+		{0, 0},
+		{-time.Hour, 0},
+		{-time.Microsecond, 0},
+		{time.Microsecond, time.Microsecond},
+	} {
+		clock.Stop(at.Add(step.clock))
+		if r := l.append(l.db, l.segment(0, 3600, i))[0]; !r.CreatedAt.Equal(at.Add(step.want)) {
+			t.Errorf("append %d, the clock at %v: created at %v, want %v", i, at.Add(step.clock), r.CreatedAt, at.Add(step.want))
+		}
+	}
+	clock.Stop(at.Add(-time.Hour)) // another partition has a time of its own
+	if r := l.append(l.db, l.segment(1, 3600, 1))[0]; !r.CreatedAt.Equal(at.Add(-time.Hour)) {
+		t.Errorf("another partition: created at %v", r.CreatedAt)
+	}
+}
+
+// The clock is read once the partition's lock is held: a call that waited long does not
+// judge by when it came.
+func TestWindowsAreJudgedByTheTimeAfterTheLock(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	tx, err := l.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT FROM log_partitions FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	other := openNamed(t, l.db.Config(), nil)
+	done := make(chan store.SegmentResult, 1)
+	s := l.segment(0, 3600, 1)
+	s.Epoch = other.Incarnation().Epoch
+	go func() {
+		r, err := other.Append(t.Context(), []store.Segment{s}, true)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- append(r, store.SegmentResult{})[0]
+	}()
+	backend(t, l.pool, other, waiting)
+	var free time.Time
+	if err := tx.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&free); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-done; r.CreatedAt.Before(free) {
+		t.Errorf("created at %v, the lock was free at %v", r.CreatedAt, free)
+	}
+}
