@@ -20,16 +20,23 @@ import (
 func (c *conn) fetch(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.body.(*kmsg.FetchRequest)
 	resp := req.ResponseKind().(*kmsg.FetchResponse)
-	plan, code := c.srv.sessions.begin(req, time.Now())
+	reading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	plan, code := c.srv.sessions.begin(req, time.Now(), stop)
 	if code != codeNone {
 		resp.ErrorCode = code
 		return resp, nil
 	}
+	defer plan.end()
 	// The wait may be long: what it holds is charged by what it is, no longer by
 	// what decoding might have cost.
 	req.Topics, req.ForgottenTopics = nil, nil
 	c.park(r, fetchBytes+partitionBytes*int64(len(plan.asked)))
-	answers, err := c.readPartitions(ctx, r, req, plan.asked)
+	answers, err := c.readPartitions(reading, r, req, plan.asked)
+	if errors.Is(err, errSessionClosed) && ctx.Err() == nil {
+		resp.ErrorCode = codeFetchSessionIDNotFound
+		return resp, nil
+	}
 	if err != nil {
 		return nil, err
 	}

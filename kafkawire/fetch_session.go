@@ -1,6 +1,8 @@
 package kafkawire
 
 import (
+	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -21,6 +23,13 @@ import (
 //
 // Errors: 70 no such session, 71 not the epoch expected, 106 topic ids where the
 // session knows names or the reverse.
+//
+// One request of a session is under way at a time, whichever connections they come
+// by: a next one before the answer is 71, and whoever closes or replaces the session
+// ends the wait of the one under way, which is told 70. A request of a few bytes may
+// wait for very many partitions, so without this rule the number of connections, not
+// partitionsMax, would bound how many readers wait (queen.Config.WaitersMax). No
+// client has two at once: it has to have the answer to know what to ask for next.
 const (
 	sessionNone  int32 = 0
 	epochInitial int32 = 0
@@ -59,7 +68,14 @@ type session struct {
 	used   time.Time
 	parts  []*sessionPartition // in the order in which they are served
 	lookup map[partitionKey]*sessionPartition
+
+	// stop ends the wait of the request under way; nil: there is none. While there is
+	// one, the partitions count, also when the session is forgotten.
+	stop context.CancelCauseFunc
 }
+
+// errSessionClosed is why a Fetch waits no longer.
+var errSessionClosed = errors.New("its fetch session was closed or replaced")
 
 // sessionPartition is one partition of a session, and what was last said of it.
 type sessionPartition struct {
@@ -79,9 +95,10 @@ type fetchPlan struct {
 	parts   []*sessionPartition // of asked, in an incremental fetch
 }
 
-// begin judges the session of a request and gives the partitions to be read. A
-// code other than none is the whole reply.
-func (s *sessionCache) begin(req *kmsg.FetchRequest, now time.Time) (*fetchPlan, int16) {
+// begin judges the session of a request and gives the partitions to be read; stop
+// ends its wait with errSessionClosed. A code other than none is the whole reply, else
+// the plan must be ended.
+func (s *sessionCache) begin(req *kmsg.FetchRequest, now time.Time, stop context.CancelCauseFunc) (*fetchPlan, int16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	byID := req.Version >= 13
@@ -95,7 +112,7 @@ func (s *sessionCache) begin(req *kmsg.FetchRequest, now time.Time) (*fetchPlan,
 	switch {
 	case ses == nil:
 		return nil, codeFetchSessionIDNotFound
-	case ses.epoch != req.SessionEpoch:
+	case ses.epoch != req.SessionEpoch || ses.stop != nil:
 		return nil, codeInvalidFetchSessionEpoch
 	case ses.byID != byID:
 		return nil, codeFetchSessionTopicID
@@ -108,7 +125,7 @@ func (s *sessionCache) begin(req *kmsg.FetchRequest, now time.Time) (*fetchPlan,
 	if ses.epoch++; ses.epoch < 0 { // wrapped
 		ses.epoch = 1
 	}
-	ses.used = now
+	ses.used, ses.stop = now, stop
 	p := &fetchPlan{cache: s, session: ses, parts: append([]*sessionPartition(nil), ses.parts...)}
 	p.asked = make([]askedPartition, len(p.parts))
 	for i, sp := range p.parts {
@@ -175,6 +192,20 @@ func (s *sessionCache) add(ses *session, a askedPartition, highMark, logStart in
 	ses.parts = append(ses.parts, sp)
 	ses.lookup[a.partitionKey] = sp
 	s.partitions++
+}
+
+// end lets the next request of the session come. It may be called after finish or
+// without it.
+func (p *fetchPlan) end() {
+	if p.session == nil {
+		return
+	}
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	p.session.stop = nil
+	if p.cache.byID[p.session.id] != p.session { // forgotten meanwhile
+		p.cache.partitions -= len(p.session.parts)
+	}
 }
 
 // finish says which partitions the reply holds and which session it names.
@@ -258,6 +289,9 @@ func (s *sessionCache) create(parts []askedPartition, answers []partitionAnswer,
 func (s *sessionCache) evict(now time.Time) bool {
 	var oldest *session
 	for _, ses := range s.byID {
+		if ses.stop != nil {
+			continue // in use
+		}
 		if oldest == nil || ses.used.Before(oldest.used) {
 			oldest = ses
 		}
@@ -274,5 +308,9 @@ func (s *sessionCache) remove(ses *session) {
 		return
 	}
 	delete(s.byID, ses.id)
+	if ses.stop != nil {
+		ses.stop(errSessionClosed)
+		return // they count until it has ended
+	}
 	s.partitions -= len(ses.parts)
 }

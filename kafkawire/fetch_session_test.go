@@ -1,10 +1,12 @@
 package kafkawire
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -238,7 +240,7 @@ func TestSessionsAreBounded(t *testing.T) {
 			p.Partition = n
 			req.Topics[0].Partitions = append(req.Topics[0].Partitions, p)
 		}
-		plan, code := cache.begin(req, now)
+		plan, code := cache.begin(req, now, func(error) {})
 		if code != 0 {
 			t.Fatal(code)
 		}
@@ -255,9 +257,11 @@ func TestSessionsAreBounded(t *testing.T) {
 	now = now.Add(time.Minute)
 	use := fetchRequest(11, "t", 0, 0)
 	use.Topics, use.SessionID, use.SessionEpoch = nil, first, 1
-	if _, code := cache.begin(use, now); code != 0 {
+	used, code := cache.begin(use, now, func(error) {})
+	if code != 0 {
 		t.Fatal(code)
 	}
+	used.end()
 	now = now.Add(sessionIdleMin - time.Minute)
 	if id := create(10); id == 0 || cache.byID[first] == nil || cache.byID[second] != nil {
 		t.Errorf("session %d did not take the place of the one idle for longest", id)
@@ -271,16 +275,94 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
+// One session waits once, however many connections it is used from; who closes it
+// ends that. What waits counts until then.
+func TestSessionHasOneFetchUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t)
+		d.fake.topic("t", 3)
+		waiting, other := d.dial(), d.dial()
+		next := func(id, epoch int32) *kmsg.FetchRequest {
+			req := fetchRequest(12, "t", 0, 30*time.Second)
+			if req.SessionID, req.SessionEpoch = id, epoch; epoch > 0 {
+				req.Topics = nil
+			}
+			return req
+		}
+		first := next(0, 0)
+		first.MaxWaitMillis = 0
+		id := ask[*kmsg.FetchResponse](waiting, first).SessionID
+		req := next(id, 1)
+		began := time.Now()
+		corr := waiting.send(req)
+		synctest.Wait()
+		for range 3 {
+			if got := ask[*kmsg.FetchResponse](other, next(id, 2)); got.ErrorCode != codeInvalidFetchSessionEpoch || time.Since(began) != 0 {
+				t.Errorf("a second one: code %d after %v, want %d at once", got.ErrorCode, time.Since(began), codeInvalidFetchSessionEpoch)
+			}
+		}
+		d.put("t", 0, "a")
+		if got := waiting.receive(req, corr).(*kmsg.FetchResponse); got.ErrorCode != 0 || recordValues(t, fetched(got)) != "a" {
+			t.Errorf("the one that waited: %+v", got)
+		}
+
+		// The next one, on the other connection, and then its session is replaced.
+		req = next(id, 2)
+		req.Topics = next(0, 0).Topics
+		req.Topics[0].Partitions[0].FetchOffset = 1
+		corr = other.send(req)
+		synctest.Wait()
+		replace := next(id, 0)
+		replace.MaxWaitMillis = 0
+		if got := ask[*kmsg.FetchResponse](waiting, replace); got.ErrorCode != 0 || got.SessionID == 0 || got.SessionID == id {
+			t.Errorf("in its place: %+v", got)
+		}
+		if got := other.receive(req, corr).(*kmsg.FetchResponse); got.ErrorCode != codeFetchSessionIDNotFound || time.Since(began) != 0 {
+			t.Errorf("the one whose session was replaced: code %d after %v, want %d at once", got.ErrorCode, time.Since(began), codeFetchSessionIDNotFound)
+		}
+		synctest.Wait()
+		if n := d.sessions.partitions; n != 1 || len(d.sessions.byID) != 1 {
+			t.Errorf("%d sessions with %d partitions are left, want 1 with 1", len(d.sessions.byID), n)
+		}
+	})
+}
+
+// A session whose request is under way counts, though it is forgotten.
+func TestForgottenSessionsCountWhileTheyWait(t *testing.T) {
+	t.Parallel()
+	cache := newSessionCache(2, 100)
+	now := time.Unix(1000, 0)
+	req := fetchRequest(11, "t", 0, 0)
+	req.SessionEpoch = 0
+	plan, _ := cache.begin(req, now, func(error) {})
+	id, _ := plan.finish(make([]partitionAnswer, 1), now)
+	use := fetchRequest(11, "t", 0, 0)
+	use.Topics, use.SessionID, use.SessionEpoch = nil, id, 1
+	var stopped error
+	waiting, _ := cache.begin(use, now, func(err error) { stopped = err })
+	if cache.evict(now.Add(time.Hour)) {
+		t.Error("a session in use was evicted")
+	}
+	req.SessionID, req.SessionEpoch = id, epochFinal
+	if _, code := cache.begin(req, now, nil); code != codeNone || !errors.Is(stopped, errSessionClosed) || cache.partitions != 1 {
+		t.Errorf("closed: code %d, the one under way was told %v, %d partitions count; want it told, and 1", code, stopped, cache.partitions)
+	}
+	if waiting.end(); cache.partitions != 0 || len(cache.byID) != 0 {
+		t.Errorf("%d sessions with %d partitions are left", len(cache.byID), cache.partitions)
+	}
+}
+
 func TestSessionEpochWraps(t *testing.T) {
 	t.Parallel()
 	cache := newSessionCache(2, 100)
 	req := fetchRequest(11, "t", 0, 0)
 	req.SessionEpoch = 0
-	plan, _ := cache.begin(req, time.Unix(0, 0))
+	plan, _ := cache.begin(req, time.Unix(0, 0), func(error) {})
 	id, _ := plan.finish(make([]partitionAnswer, 1), time.Unix(0, 0))
 	cache.byID[id].epoch = math.MaxInt32
 	req.Topics, req.SessionID, req.SessionEpoch = nil, id, math.MaxInt32
-	if _, code := cache.begin(req, time.Unix(0, 0)); code != 0 {
+	if _, code := cache.begin(req, time.Unix(0, 0), func(error) {}); code != 0 {
 		t.Fatal(code)
 	}
 	if got := cache.byID[id].epoch; got != 1 {
