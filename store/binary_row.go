@@ -102,14 +102,14 @@ func (r *binaryRow) uuids(dst [][16]byte) [][16]byte {
 	return dst
 }
 
-// int4s appends the elements of an integer[] to dst.
-func (r *binaryRow) int4s(dst []int32) []int32 {
-	elements, ok := arrayElements(r.next(), pgtype.Int4OID, 4)
+// int8s appends the elements of a bigint[] to dst.
+func (r *binaryRow) int8s(dst []int64) []int64 {
+	elements, ok := arrayElements(r.next(), pgtype.Int8OID, 8)
 	if !ok {
 		r.err = errNotBinary
 	}
-	for ; len(elements) > 0; elements = elements[8:] {
-		dst = append(dst, int32(binary.BigEndian.Uint32(elements[4:])))
+	for ; len(elements) > 0; elements = elements[12:] {
+		dst = append(dst, int64(binary.BigEndian.Uint64(elements[4:])))
 	}
 	return dst
 }

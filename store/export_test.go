@@ -53,14 +53,9 @@ func (db *DB) QueryWriter(ctx context.Context, sql string, args []any, dst ...an
 	return db.write.QueryRow(ctx, sql, args...).Scan(dst...)
 }
 
-// SortRun gives hashes to a run, their offsets being their places, and returns
-// them as the run has them.
-func SortRun(in [][16]byte, perBlock int) (hashes [][16]byte, offsets, ends []int32) {
-	var e runEntries
-	for i, h := range in {
-		e.add(h, int32(i))
-	}
-	return e.sorted(perBlock)
+// SortRun returns the entries of a run, and where each of its blocks ends.
+func SortRun(in []int64, perBlock int) (entries []int64, ends []int32) {
+	return runEntries(in).sorted(perBlock)
 }
 
 // UUIDArray is what hashes are sent as.

@@ -1,73 +1,62 @@
 package store
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math/bits"
 	"slices"
 )
 
-// runBlockHashes is how many different hashes a block of a run has: 16 + 4 bytes
-// each, four rows to a page, none of them toasted.
-const runBlockHashes = 90
+// runBlockIDs is how many entries a block of a run has on average, of 8 bytes each. One in
+// thousands has more than the 245 that stay in line.
+const runBlockIDs = 190
 
-// runEntry is a hash, in two halves that compare like its bytes, and the offset
-// it was stored at, counted from its run's first.
-type runEntry struct {
-	hi, lo uint64
-	off    int32
+// runEntries are what a run consists of, in one number each: the first 32 bits of a hash,
+// its key, and the offset it was stored at, counted from the run's first. They compare by
+// key, then by offset. Hashes may share a key: what a run finds is confirmed in the sidecar.
+type runEntries []int64
+
+// runEntry makes an entry; off is at most a run's span, see spansRun.
+func runEntry(h *[16]byte, off int64) int64 {
+	return int64(binary.BigEndian.Uint32(h[:4]))<<32 | off
 }
 
-type runEntries []runEntry
-
-func (e *runEntries) add(h [16]byte, off int32) {
-	*e = append(*e, runEntry{binary.BigEndian.Uint64(h[:8]), binary.BigEndian.Uint64(h[8:]), off})
+// blockOf says which of so many blocks has an entry: each has an equal part of all keys, in
+// their order. runs_probe_1 says the same.
+func blockOf(entry int64, blocks int) int {
+	return int(((entry>>32 + 1<<31) * int64(blocks)) >> 32)
 }
 
-func (e runEntry) compare(o runEntry) int {
-	return cmp.Or(cmp.Compare(e.hi, o.hi), cmp.Compare(e.lo, o.lo), cmp.Compare(e.off, o.off))
-}
-
-// sorted returns hashes and offsets in ascending order of both, and the end of
-// each block: so many different hashes, equal ones together. Hashes are spread
-// evenly, so entries are put into buckets by prefix first.
-func (e runEntries) sorted(perBlock int) (hashes uuidArray, offsets, ends []int32) {
+// sorted returns the entries in ascending order, and the end of each block, of
+// about so many on average. Hashes are spread evenly, so entries are put into buckets by
+// prefix first.
+func (e runEntries) sorted(perBlock int) (sorted []int64, ends []int32) {
 	const perBucket = 8
 	shift := 64 - max(1, bits.Len(uint(len(e)/perBucket)))
+	bucket := func(x int64) uint64 { return (uint64(x) ^ 1<<63) >> shift }
 	to := make([]int32, 1<<(64-shift)+1) // by prefix: where its next entry goes
-	for i := range e {
-		to[e[i].hi>>shift+1]++
+	for _, x := range e {
+		to[bucket(x)+1]++
 	}
 	for i := 1; i < len(to); i++ {
 		to[i] += to[i-1]
 	}
-	all := make(runEntries, len(e))
-	for i := range e {
-		at := &to[e[i].hi>>shift]
-		all[*at] = e[i]
+	sorted = make([]int64, len(e))
+	for _, x := range e {
+		at := &to[bucket(x)]
+		sorted[*at] = x
 		*at++
 	}
 	begin := int32(0)
 	for _, end := range to[:len(to)-1] { // each now stands at its end
-		slices.SortFunc(all[begin:end], runEntry.compare)
+		slices.Sort(sorted[begin:end])
 		begin = end
 	}
-	hashes, offsets = make(uuidArray, len(all)), make([]int32, len(all))
-	different := 0
-	for i, x := range all {
-		if i == 0 || x.hi != all[i-1].hi || x.lo != all[i-1].lo {
-			if different == perBlock {
-				ends = append(ends, int32(i))
-				different = 0
-			}
-			different++
-		}
-		binary.BigEndian.PutUint64(hashes[i][:8], x.hi)
-		binary.BigEndian.PutUint64(hashes[i][8:], x.lo)
-		offsets[i] = x.off
+	ends = make([]int32, (len(sorted)+perBlock-1)/perBlock)
+	for i, x := range sorted {
+		ends[blockOf(x, len(ends))] = int32(i + 1)
 	}
-	if len(all) > 0 {
-		ends = append(ends, int32(len(all)))
+	for i := 1; i < len(ends); i++ {
+		ends[i] = max(ends[i], ends[i-1]) // of one without entries
 	}
-	return hashes, offsets, ends
+	return sorted, ends
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -37,7 +36,7 @@ type runShape struct {
 	levelMax int
 }
 
-// shapeOfRuns: a merge sorts half a million ids, some 40 MB for a moment. Ten million
+// shapeOfRuns: a merge sorts half a million ids, some 12 MB for a moment. Ten million
 // ids have 19 large runs and some small ones, so where there are no more than that,
 // merging would make nothing cheaper that is not cheap enough.
 var shapeOfRuns = runShape{ids: RunIDs, few: 24, fanout: 8, levelMax: 1}
@@ -45,7 +44,7 @@ var shapeOfRuns = runShape{ids: RunIDs, few: 24, fanout: 8, levelMax: 1}
 // runBuildTimeout bounds one step; a merge sorts half a million ids.
 const runBuildTimeout = time.Minute
 
-// run is a sorted run: all hashes of the rows from first to last, both offsets.
+// run is a sorted run: an entry for each hash of the rows from first to last, both offsets.
 type run struct {
 	last, first int64
 	level, ids  int32
@@ -72,11 +71,11 @@ func (db *DB) buildRun(ctx context.Context, partition int64, shape runShape) (di
 		if w == nil {
 			return nil
 		}
-		hashes, offsets, ends := w.entries.sorted(runBlockHashes)
+		entries, ends := w.entries.sorted(runBlockIDs)
 		w.entries = nil
 		var wrote *bool
 		err = conn.QueryRow(ctx, runWriteSQL, partition, w.above, w.replaced, w.first, w.last, w.level, w.ids,
-			hashes, offsets, ends).Scan(&wrote)
+			entries, ends).Scan(&wrote)
 		var pe *pgconn.PgError
 		if errors.As(err, &pe) && pe.Code == "23505" { // unique_violation
 			return nil // somebody else was faster
@@ -192,9 +191,9 @@ func (w *runWork) collectRows(rows pgx.Rows) error {
 		if row.err != nil {
 			return row.err
 		}
-		for k, h := range hashes {
-			if h != ([16]byte{}) { // minted
-				w.entries.add(h, int32(base-w.first)+int32(k))
+		for k := range hashes {
+			if hashes[k] != ([16]byte{}) { // minted
+				w.entries = append(w.entries, runEntry(&hashes[k], base-w.first+int64(k)))
 			}
 		}
 	}
@@ -205,20 +204,16 @@ func (w *runWork) collectRows(rows pgx.Rows) error {
 // run how much further its first offset is than that of the new one.
 func (w *runWork) collectBlocks(rows pgx.Rows, shift map[int64]int64) error {
 	defer rows.Close()
-	var hashes [][16]byte
-	var offsets []int32
+	var entries []int64
 	for rows.Next() {
 		row := binaryRow{values: rows.RawValues()}
-		by := int32(shift[row.integer(0)])
-		hashes, offsets = row.uuids(hashes[:0]), row.int4s(offsets[:0])
-		if row.err == nil && len(hashes) != len(offsets) {
-			row.err = fmt.Errorf("a block of a run has %d hashes and %d offsets", len(hashes), len(offsets))
-		}
+		by := shift[row.integer(0)]
+		entries = row.int8s(entries[:0])
 		if row.err != nil {
 			return row.err
 		}
-		for k, h := range hashes {
-			w.entries.add(h, offsets[k]+by)
+		for _, e := range entries {
+			w.entries = append(w.entries, e+by)
 		}
 	}
 	return rows.Err()

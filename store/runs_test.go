@@ -183,7 +183,7 @@ func TestRunsOfTwoBuilders(t *testing.T) {
 	l.scan(`SELECT count(*) FROM log_runs`, nil, &runs)
 	l.scan(`SELECT count(*) FROM log_run_blocks b WHERE NOT EXISTS
 	           (SELECT FROM log_runs r WHERE r.partition_id = b.partition_id AND r.last_offset = b.last_offset)`, nil, &orphans)
-	l.scan(`SELECT count(*) FROM log_runs r WHERE r.ids <> (SELECT sum(cardinality(b.hashes)) FROM log_run_blocks b
+	l.scan(`SELECT count(*) FROM log_runs r WHERE r.ids <> (SELECT sum(cardinality(b.entries)) FROM log_run_blocks b
 	         WHERE b.partition_id = r.partition_id AND b.last_offset = r.last_offset)`, nil, &lost)
 	// 15 runs of 12 ids; 5 merges of three; one of three of those.
 	if total != 15+5+1 || runs != 3 || overlapping+orphans+lost != 0 {

@@ -166,21 +166,23 @@ CREATE TABLE log_runs (
     first_offset bigint  NOT NULL,
     level        integer NOT NULL,
     ids          integer NOT NULL,
+    blocks       integer NOT NULL,
     PRIMARY KEY (partition_id, last_offset)
 );
 
--- A run's entries in ascending order of hash, some to a row: small enough to
--- stay in line. Equal hashes are in one row.
+-- A run's entries in ascending order, some to a row: small enough to stay in line. The
+-- upper half of an entry is the key, the first 32 bits of a hash, the lower the offset,
+-- counted from the run's first_offset. All keys are equally probable, so a key says which of
+-- the run's blocks it is in: of two, the second has those from 0 on. One without
+-- entries has no row.
 CREATE TABLE log_run_blocks (
     partition_id bigint    NOT NULL,
     last_offset  bigint    NOT NULL,  -- of the run
-    first_hash   uuid      NOT NULL,
-    hashes       uuid[]    NOT NULL,
-    offsets      integer[] NOT NULL,  -- from the run's first_offset
-    PRIMARY KEY (partition_id, last_offset, first_hash)
+    block        integer   NOT NULL,  -- from 0
+    entries      bigint[]  NOT NULL,
+    PRIMARY KEY (partition_id, last_offset, block)
 );
-ALTER TABLE log_run_blocks ALTER COLUMN hashes SET STORAGE EXTERNAL, ALTER COLUMN offsets SET STORAGE EXTERNAL,
-    ALTER COLUMN hashes SET STATISTICS 0, ALTER COLUMN offsets SET STATISTICS 0;
+ALTER TABLE log_run_blocks ALTER COLUMN entries SET STORAGE EXTERNAL, ALTER COLUMN entries SET STATISTICS 0;
 
 -- Idempotent producers: epoch and the last five batches. The end offset is part
 -- of the key so that the newest version is the first index entry met going

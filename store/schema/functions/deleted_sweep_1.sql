@@ -23,7 +23,7 @@ DECLARE
     v_queue bigint;
     v_part  bigint;
     v_to    bigint;
-    v_hash  uuid;
+    v_block integer;
     v_group text;
     v_n     integer;
 BEGIN
@@ -58,10 +58,10 @@ BEGIN
         v_bytes := v_bytes - COALESCE(v_size, 0);
         IF v_left <= 0 OR v_bytes <= 0 THEN RETURN false; END IF;
 
-        SELECT x.last_offset, x.first_hash INTO v_to, v_hash FROM log_run_blocks x WHERE x.partition_id = v_part
-         ORDER BY x.last_offset, x.first_hash OFFSET v_left - 1 LIMIT 1;
-        DELETE FROM log_run_blocks WHERE partition_id = v_part AND (last_offset, first_hash) <=
-            (COALESCE(v_to, c_all), COALESCE(v_hash, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid));
+        SELECT x.last_offset, x.block INTO v_to, v_block FROM log_run_blocks x WHERE x.partition_id = v_part
+         ORDER BY x.last_offset, x.block OFFSET v_left - 1 LIMIT 1;
+        DELETE FROM log_run_blocks WHERE partition_id = v_part AND (last_offset, block) <=
+            (COALESCE(v_to, c_all), COALESCE(v_block, 2147483647));
         GET DIAGNOSTICS v_n = ROW_COUNT;
         v_left := v_left - v_n;
         IF v_left <= 0 THEN RETURN false; END IF;

@@ -3,8 +3,8 @@
 -- Promise: covered is the last offset the runs cover (−1: there are none), and
 -- the arrays name hits: idx is the place within the segment (from 1), off the
 -- offset of a live occurrence above p_from, hi and lo its message id. A run only
--- says where to look: each hit is confirmed in the sidecar, by hash and
--- creation time. All of it is one statement, so that runs merged meanwhile are
+-- says where to look, by 32 bits of a hash: each hit is confirmed in the sidecar,
+-- by hash and creation time. All of it is one statement, so that runs merged meanwhile are
 -- seen either all as they were or all as they are.
 --
 -- Locks: none; the caller holds the partition's row. Indexes: log_runs_pkey,
@@ -31,19 +31,25 @@ DECLARE
     c_nil CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
 BEGIN
     WITH runs AS MATERIALIZED (
-        SELECT r.first_offset, r.last_offset FROM log_runs r
+        SELECT r.first_offset, r.last_offset, r.blocks FROM log_runs r
          WHERE r.partition_id = p_partition AND r.last_offset > p_from
+    ), asked AS MATERIALIZED (
+        SELECT u.h, u.i::integer AS i, ('x' || left(u.h::text, 8))::bit(32)::integer::bigint AS key
+          FROM unnest(p_hashes) WITH ORDINALITY u(h, i)
+         WHERE u.h <> c_nil
     ), places AS (
-        SELECT m.h, m.i::integer AS i, r.first_offset + u.o AS off
-          FROM unnest(p_hashes) WITH ORDINALITY m(h, i)
+        SELECT m.h, m.i, r.first_offset + (u.e & 4294967295) AS off
+          FROM asked m
          CROSS JOIN runs r
          CROSS JOIN LATERAL (
-                SELECT b.hashes, b.offsets FROM log_run_blocks b
-                 WHERE b.partition_id = p_partition AND b.last_offset = r.last_offset AND b.first_hash <= m.h
-                 ORDER BY b.first_hash DESC LIMIT 1
+                SELECT b.entries FROM log_run_blocks b
+                 WHERE b.partition_id = p_partition AND b.last_offset = r.last_offset
+                   AND b.block = (((m.key + 2147483648) * r.blocks) >> 32)::integer
+                 LIMIT 1  -- there is no other, and so this stays inside
                ) b
-         CROSS JOIN LATERAL unnest(b.hashes, b.offsets) u(h, o)
-         WHERE m.h <> c_nil AND array_position(b.hashes, m.h) IS NOT NULL AND u.h = m.h
+         CROSS JOIN LATERAL unnest(b.entries) u(e)
+            -- The last entry that is not of a greater key, found by halving.
+         WHERE b.entries[width_bucket((m.key << 32) + 4294967295, b.entries)] >> 32 = m.key AND u.e >> 32 = m.key
     ), hits AS (
         SELECT p.i, p.off, t.id_hi, t.id_lo + (p.off - t.base_offset) AS id_lo
           FROM places p

@@ -20,7 +20,7 @@ DECLARE
     v_to     bigint;
     v_rows   bigint; -- how many, or up to where
     v_bytes  bigint;
-    v_hash   uuid;
+    v_block  integer;
     v_n      integer;
 BEGIN
     SELECT queue_id INTO v_queue FROM log_partitions WHERE id = p_partition FOR NO KEY UPDATE;
@@ -53,12 +53,12 @@ BEGIN
     more := more OR v_rows = p_rows;
     -- Runs that lie wholly below.
     SELECT txns_start INTO v_to FROM log_partitions WHERE id = p_partition;
-    SELECT x.last_offset, x.first_hash INTO v_rows, v_hash FROM log_run_blocks x
+    SELECT x.last_offset, x.block INTO v_rows, v_block FROM log_run_blocks x
      WHERE x.partition_id = p_partition AND x.last_offset < v_to
-     ORDER BY x.last_offset, x.first_hash OFFSET p_rows - 1 LIMIT 1;
+     ORDER BY x.last_offset, x.block OFFSET p_rows - 1 LIMIT 1;
     IF FOUND THEN
         more := true;
-        DELETE FROM log_run_blocks WHERE partition_id = p_partition AND (last_offset, first_hash) <= (v_rows, v_hash);
+        DELETE FROM log_run_blocks WHERE partition_id = p_partition AND (last_offset, block) <= (v_rows, v_block);
     ELSE
         DELETE FROM log_run_blocks WHERE partition_id = p_partition AND last_offset < v_to;
         DELETE FROM log_runs WHERE partition_id = p_partition AND last_offset < v_to;
