@@ -362,3 +362,33 @@ func TestEstimateAges(t *testing.T) {
 	f("half a window later, as many came", 1800, 3600, 500_000, 3_600_000)
 	f("long after", 36_000, 3600, 10, 36)
 }
+
+// What is promised of a cache that is told nothing.
+func TestDefaultsArePromised(t *testing.T) {
+	t.Parallel()
+	c := Config{}.withDefaults()
+	if c.BytesMax != 512<<20 || c.FitPercent != 90 || c.NotesMax != 100_000 {
+		t.Errorf("%d bytes, %d %% for newcomers, %d notes", c.BytesMax, c.FitPercent, c.NotesMax)
+	}
+	if c.Slack != 5*time.Second || c.Cooldown != 30*time.Second || c.GuardFor != 5*time.Second || c.WarnEvery != time.Minute {
+		t.Errorf("slack %v, cooldown %v, guard %v, a warning in %v", c.Slack, c.Cooldown, c.GuardFor, c.WarnEvery)
+	}
+}
+
+// Between choosing whom to evict and doing it a partition may be used.
+func TestWhoIsUsedMeanwhileIsNotEvicted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(t, newLedger(), 3600, Config{})
+		b.push(1, ids(0, 1000))
+		<-time.After(10 * time.Second)
+		latest := b.c.clock(time.Now().Add(-5 * time.Second))
+		e := b.c.lookup(1)
+		b.ask(1, nil)
+		b.c.evict(e, latest, time.Now())
+		wantAnswer(t, "used meanwhile", b.ask(1, nil), Vouched, 999)
+		<-time.After(10 * time.Second)
+		b.c.evict(e, b.c.clock(time.Now().Add(-5*time.Second)), time.Now())
+		wantAnswer(t, "idle", b.ask(1, nil), Suppressed, -1)
+	})
+}

@@ -345,3 +345,20 @@ func spansOf(m *memory, keys []uint64) []Span {
 	}
 	return spans
 }
+
+// A buffer doubles from little to a block: many sparse partitions take little, and a busy
+// one is not copied with each id.
+func TestBufferGrowsByDoubling(t *testing.T) {
+	t.Parallel()
+	var h hot
+	var sizes []int
+	for i := range blockIDsMax {
+		h.add(id(i).key(), int64(i), second)
+		if n := cap(h.keys); len(sizes) == 0 || n != sizes[len(sizes)-1] {
+			sizes = append(sizes, n)
+		}
+	}
+	if want := []int{8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096}; !slices.Equal(sizes, want) {
+		t.Errorf("a buffer had room for %d, want %d", sizes, want)
+	}
+}

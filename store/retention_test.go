@@ -382,3 +382,72 @@ func TestForgettingEndsAfterSoManyBytes(t *testing.T) {
 		t.Errorf("producers that are left have a sum of %d, want the one in use", left)
 	}
 }
+
+// A step of the purge takes the partition's lock and then reads the window: one that is
+// raised while it waits is the one it keeps to.
+func TestSidecarPurgeReadsTheWindowUnderTheLock(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	for i := range 3 {
+		l.append(l.db, l.segment(0, 3600, i))
+	}
+	l.exec(`UPDATE log_txns SET created_at = created_at - interval '5000 s'`)
+	tx, err := l.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT FROM log_partitions FOR NO KEY UPDATE`); err != nil { // as an append does
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `UPDATE queues SET dedup_window_seconds = 7200`); err != nil {
+		t.Fatal(err)
+	}
+	other := openNamed(t, l.db.Config(), nil)
+	purged := make(chan int, 1)
+	go func() {
+		n, _, err := other.PurgeSidecar(t.Context(), l.parts[0], 100, 1<<20, 900, 86400)
+		if err != nil {
+			t.Error(err)
+		}
+		purged <- n
+	}()
+	for waits := false; !waits && len(purged) == 0; {
+		l.scan(`SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'queen/' || $1 AND wait_event_type = 'Lock')`,
+			[]any{other.Config().Application}, &waits)
+	}
+	if len(purged) > 0 {
+		t.Error("a step was made beside an append that holds the partition")
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-purged; n != 0 {
+		t.Errorf("%d rows within the new window were purged", n)
+	}
+	if r := l.appendUndone(l.segment(0, 7200, 0)); r.Status != store.SegmentDuplicates {
+		t.Errorf("status %d, want a duplicate under the new window", r.Status)
+	}
+}
+
+// A step of the purge forgets so many rows, raises txns_start to behind them, and says
+// that there is more.
+func TestSidecarPurgeGoesInSteps(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	for i := range 6 {
+		l.append(l.db, l.segment(0, 3600, i))
+	}
+	l.exec(`UPDATE log_txns SET created_at = created_at - interval '2 hours' WHERE end_offset < 5`)
+	for i, want := range []struct {
+		n     int
+		more  bool
+		start int64
+	}{{2, true, 2}, {2, true, 4}, {1, false, 5}, {0, false, 5}} {
+		n, more, err := l.db.PurgeSidecar(t.Context(), l.parts[0], 2, 1<<20, 900, 86400)
+		var start int64
+		l.scan(`SELECT txns_start FROM log_partitions`, nil, &start)
+		if err != nil || n != want.n || more != want.more || start != want.start {
+			t.Errorf("step %d: %d rows, more %v, txns_start %d, %v; want %+v", i, n, more, start, err, want)
+		}
+	}
+}
