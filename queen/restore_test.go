@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +18,7 @@ import (
 
 // TestRestoredDatabaseIsAnotherOne puts an older state of the database in the place of
 // the one that brokers remember: as a copy of its files, whose system identifier and
-// timeline are the same, and as a dump. What was lost is neither served nor vouched for,
+// timeline are the same, as a dump, and as a standby that was behind when it was promoted. What was lost is neither served nor vouched for,
 // and what comes in its place has a higher leader epoch.
 func TestRestoredDatabaseIsAnotherOne(t *testing.T) {
 	t.Parallel()
@@ -27,6 +30,7 @@ func TestRestoredDatabaseIsAnotherOne(t *testing.T) {
 		{"files while brokers run", keepFiles, true},
 		{"database while none runs", keepDatabase, false},
 		{"schema under open connections", keepSchema, true},
+		{"standby that was behind", keepStandby, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -163,6 +167,37 @@ func (b *twoBrokers) given(t *testing.T) (producer, version int64) {
 		t.Fatal(a, err)
 	}
 	return p.ID, a.Results[0].Version
+}
+
+// keepStandby keeps what a standby has that is cut off, and promotes it at the address of
+// the primary, which is gone.
+func keepStandby(t *testing.T, s *storetest.Server, _ string) func() {
+	r := s.Standby(t, "standby")
+	sql := func(s *storetest.Server, text string) string {
+		t.Helper()
+		return strings.TrimSpace(string(s.Run(t, []byte(text), "psql", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1")))
+	}
+	until := func(text string) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); sql(s, text) != "t"; {
+			if time.Now().After(deadline) {
+				t.Fatalf("not so: %s", text)
+			}
+		}
+	}
+	end := sql(s, `SELECT pg_current_wal_lsn()`)
+	until(`SELECT count(*) = 1 FROM pg_stat_replication WHERE flush_lsn >= '` + end + `'`)
+	sql(r, `ALTER SYSTEM SET primary_conninfo = ''`)
+	sql(r, `SELECT pg_reload_conf()`)
+	until(`SELECT count(*) = 0 FROM pg_stat_replication`)
+	return func() {
+		s.Stop(t, "immediate")
+		r.Promote(t)
+		const socket = ".s.PGSQL.5432"
+		if err := errors.Join(os.RemoveAll(filepath.Join(s.Dir, socket)), os.Symlink(filepath.Join(r.Dir, socket), filepath.Join(s.Dir, socket))); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // keepFiles keeps the files of a stopped server.
