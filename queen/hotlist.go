@@ -83,7 +83,7 @@ type popSet struct {
 	usedAt  time.Time
 
 	lookedAt   time.Time           // when the last look began
-	lookTook   time.Duration       // how long it took
+	lookTook   time.Duration       // how much work it was
 	changes    int64               // of the catalog, seen at the last look
 	sole       store.Registrations // since before the last look nobody else writes; zero: others may
 	partial    bool                // the last look found more than it took

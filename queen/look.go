@@ -14,6 +14,7 @@ type look struct {
 	of         []*popSet // by pair
 	from       []*queue  // by pair
 	partitions int       // of pairs
+	over       int       // partitions asked about
 	partial    bool      // more was found than a statement takes
 }
 
@@ -60,6 +61,7 @@ func (l *look) ask(ctx context.Context) error {
 		}
 	}
 	l.partial = l.partial || len(found) == lookRowsMax
+	l.over += l.partitions
 	l.pairs, l.of, l.from, l.partitions = nil, nil, nil, 0
 	return nil
 }

@@ -1,6 +1,7 @@
 package queen
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -206,6 +207,14 @@ func TestLooksForParkedPopsHaveAShare(t *testing.T) {
 	s.sole, s.partial = store.Registrations{}, true // the look found more than it took
 	f(ms, lookShare*ms, 0, 1)
 	s.partial = false
+	for n, want := range map[int]time.Duration{1: 5040 * time.Microsecond, 100_000: time.Second} { // of waiting no look gets seldom
+		if got := workOf(time.Second, n); got != want {
+			t.Errorf("a look of a second at %d partitions counts as %v, want %v", n, got, want)
+		}
+	}
+	if got := workOf(ms, 1); got != ms {
+		t.Errorf("a look of 1ms counts as %v", got)
+	}
 	if s.lookTook = time.Hour; !h.fresh(s, popLookAlone) {
 		t.Error("what was looked at one pause ago is not fresh: each pop would look itself")
 	}
@@ -262,5 +271,48 @@ func TestALookIsOverSoManyPartitionsAtOnce(t *testing.T) {
 	e.hotlist.lookPartitionsMax = 6
 	if got := sets(second, first); !slices.Equal(got, []*popSet{first, second}) {
 		t.Errorf("%d sets are looked at, want both: they are not many", len(got))
+	}
+}
+
+// TestALookThatWaitedMakesTheNextNoLater: what a look waits for is no work, of which looks
+// have a share.
+func TestALookThatWaitedMakesTheNextNoLater(t *testing.T) {
+	t.Parallel()
+	db := openNamed(t)
+	e := openEngine(t, db)
+	pushOne(t, e, "q", "a")
+	pool := storetest.Pool(t, db)
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE cursors IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	popped := make(chan error, 1)
+	go func() {
+		_, err := e.Pop(t.Context(), PopRequest{Queue: "q", Lease: time.Hour})
+		popped <- err
+	}()
+	for waited := false; !waited; {
+		if err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE application_name = 'queen/' || $1 AND query LIKE '-- What the groups%' AND wait_event_type = 'Lock'
+			  AND clock_timestamp() - query_start > interval '200 ms')`, db.Config().Application).Scan(&waited); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-popped; err != nil {
+		t.Fatal(err)
+	}
+	e.hotlist.mu.Lock()
+	defer e.hotlist.mu.Unlock()
+	for _, s := range e.hotlist.sets {
+		if got := s.lookEvery(popLookAlone); got != popLookAlone {
+			t.Errorf("the next look comes after %v, want %v", got, popLookAlone)
+		}
 	}
 }

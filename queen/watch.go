@@ -16,8 +16,7 @@ import (
 func (e *Engine) poll(ctx context.Context) {
 	every := e.cfg.PollMax
 	failed := e.failed("poll for other brokers' writes")
-	var sole store.Registrations // since before the last poll nobody else writes
-	alone := false               // when the pause was chosen
+	var was company
 	for next := time.Now().Add(every); ; {
 		sleep(ctx, min(e.cfg.PollMax, time.Until(next)))
 		if ctx.Err() != nil {
@@ -26,16 +25,14 @@ func (e *Engine) poll(ctx context.Context) {
 		e.meetIncarnation()
 		began := time.Now()
 		if early := began.Before(next); early || every > e.cfg.PollMax {
-			// A poll that takes long is put off, but not when another broker has come, nor
-			// when one is heard of that was there already: the pause is that of who is alone.
-			came := e.othersCame(ctx, &sole) || alone && !e.brokers.alone()
-			if early && !came {
+			// A poll that takes long is put off, but not when another broker has come.
+			if came := e.othersCame(ctx, &was); early && !came {
 				continue
 			}
 		}
-		found, err := e.pollOnce(ctx)
-		alone = e.brokers.alone()
-		every = e.cfg.pollPause(every, found, alone, time.Since(began))
+		found, over, err := e.pollOnce(ctx)
+		was.alone = e.brokers.alone()
+		every = e.cfg.pollPause(every, found, was.alone, workOf(time.Since(began), over))
 		if err != nil {
 			if ctx.Err() == nil {
 				failed(err)
@@ -46,14 +43,21 @@ func (e *Engine) poll(ctx context.Context) {
 	}
 }
 
-// othersCame says whether another broker may have come, or gone, since it was asked
-// last, with the same sole.
-func (e *Engine) othersCame(ctx context.Context, sole *store.Registrations) bool {
-	now, err := e.sole(ctx)
-	if err != nil || now == *sole {
+// company is what was known of other brokers when it was last asked whether one came.
+type company struct {
+	sole  store.Registrations // nobody else writes; zero: others may
+	alone bool                // nobody is heard of: a pause chosen then may be long
+}
+
+// othersCame says whether another broker may have come, or gone, or is heard of now,
+// since it was asked last, with the same company.
+func (e *Engine) othersCame(ctx context.Context, was *company) bool {
+	now := company{alone: e.brokers.alone()}
+	var err error
+	if now.sole, err = e.sole(ctx); err != nil || now == *was {
 		return false
 	}
-	*sole = now
+	*was = now
 	return true
 }
 
@@ -77,12 +81,12 @@ func (c *Config) pollPause(last time.Duration, found, alone bool, took time.Dura
 }
 
 // pollOnce compares the ends of watched partitions with what is remembered, and
-// wakes the readers of those that moved. It reports whether any did.
-func (e *Engine) pollOnce(ctx context.Context) (bool, error) {
+// wakes the readers of those that moved. It reports whether any did, and of how many.
+func (e *Engine) pollOnce(ctx context.Context) (found bool, over int, err error) {
 	// Longer than watched() trusts, so that a mark in use is always polled.
 	parts := e.watches.since(time.Now().Add(-2 * e.cfg.WatchFor))
 	if len(parts) == 0 {
-		return false, nil
+		return false, 0, nil
 	}
 	ids := make([]int64, len(parts))
 	before := make([]mark, len(parts))
@@ -95,9 +99,8 @@ func (e *Engine) pollOnce(ctx context.Context) (bool, error) {
 	began := time.Now()
 	rows, err := e.db.Marks(ctx, ids)
 	if err != nil {
-		return false, storeError("read the ends of logs", err)
+		return false, 0, storeError("read the ends of logs", err)
 	}
-	found := false
 	for i, r := range rows {
 		p := parts[i]
 		if !r.Found {
@@ -113,7 +116,7 @@ func (e *Engine) pollOnce(ctx context.Context) (bool, error) {
 			e.hotlist.wrote(p)
 		}
 	}
-	return found, nil
+	return found, len(parts), nil
 }
 
 // watchSet holds the partitions that the poll asks about: those with a waiter, or

@@ -1,14 +1,10 @@
 package queen
 
 import (
-	"context"
 	"errors"
-	"runtime"
-	"sync"
 	"testing"
 	"time"
 
-	"queenmq/store"
 	"queenmq/store/storetest"
 )
 
@@ -40,10 +36,10 @@ func TestAPollIsDueWhenAnotherBrokerComes(t *testing.T) {
 	t.Parallel()
 	db := storetest.New(t)
 	e := openEngine(t, db)
-	var sole store.Registrations
+	var was company
 	f := func(what string, want bool) {
 		t.Helper()
-		if came := e.othersCame(t.Context(), &sole); came != want {
+		if came := e.othersCame(t.Context(), &was); came != want {
 			t.Errorf("%s: due %v, want %v", what, came, want)
 		}
 	}
@@ -57,7 +53,9 @@ func TestAPollIsDueWhenAnotherBrokerComes(t *testing.T) {
 	}
 	other := openEngine(t, storetest.OpenConfig(t, db.Config()))
 	f("another came", true)
+	f("it has not been heard of", false) // the pause is still that of who is alone
 	hear()
+	f("it is heard of", true)
 	f("it is here", false)
 	if err := other.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -65,63 +63,6 @@ func TestAPollIsDueWhenAnotherBrokerComes(t *testing.T) {
 	hear()
 	f("it went", true)
 	f("it is gone", false)
-}
-
-// The pause of a broker that is alone may be long. When it hears of another, which was there
-// before the poll that the pause follows, it ends.
-func TestALongPauseEndsWhenAnotherBrokerIsHeardOf(t *testing.T) {
-	t.Parallel()
-	db := openNamed(t)
-	e := openEngine(t, db, func(c *Config) { c.RetentionEvery, c.CompactEvery = time.Hour, time.Hour })
-	createTopic(t, e, "t", 1)
-	e.brokers.turn.Lock() // it hears of nobody
-	hear := sync.OnceFunc(e.brokers.turn.Unlock)
-	defer hear()
-	other := openEngine(t, storetest.OpenConfig(t, db.Config()))
-	got := make(chan []ReadAnswer, 1)
-	go func() {
-		a, err := e.Read(t.Context(), ReadRequest{
-			Items:    []ReadItem{{Partition: at("t", 0), MaxBytes: 1, CurrentEpoch: -1, LastFetchedEpoch: -1}},
-			MinBytes: 1, MaxBytes: 1, MaxWait: time.Minute,
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		got <- a
-	}()
-	e.untilWaiting(t)
-	p, err := e.catalog.partition(t.Context(), at("t", 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := storetest.Pool(t, db)
-	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(context.Background()) }()
-	if _, err := tx.Exec(t.Context(), `LOCK TABLE log_partitions IN ACCESS EXCLUSIVE MODE`); err != nil {
-		t.Fatal(err)
-	}
-	last := p.askedAt.Load()
-	for long := false; !long; { // a poll takes a second, so the pause would be minutes
-		if err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
-			WHERE application_name = 'queen/' || $1 AND query LIKE '-- The marks of the partitions%' AND wait_event_type = 'Lock'
-			  AND clock_timestamp() - query_start > interval '1 second')`, db.Config().Application).Scan(&long); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for p.askedAt.Load() == last { // until it has ended
-		runtime.Gosched()
-	}
-	appendBatch(t, other, at("t", 0), kafkaBatch(t, 1))
-	hear()
-	if a := <-got; len(a) != 1 || len(a[0].Batches) != 1 {
-		t.Errorf("%+v, want what the other broker wrote", a)
-	}
 }
 
 // What another broker deleted is not given from memory for longer than a poll, and
