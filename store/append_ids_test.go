@@ -171,3 +171,20 @@ func TestAppendKnowsIDsOnlySoFarBack(t *testing.T) {
 		t.Fatalf("%+v, want stored: four offsets back", r)
 	}
 }
+
+// A span that reaches further back than ids are known finds nothing there.
+func TestSpansEndWhereIDsAreForgotten(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	l.exec(`UPDATE queues SET dedup_max_ids = 3`)
+	for i := range 6 {
+		l.append(l.db, l.segment(0, 3600, i))
+	}
+	for id := range 6 {
+		s := l.segment(0, 3600, 100, id)
+		s.Verified, s.Suspects = 5, []store.Suspect{{From: 0, To: 5, IDs: []int32{1}}}
+		if r := l.appendUndone(s); (r.Status == store.SegmentDuplicates) != (id >= 3) {
+			t.Errorf("id %d of six: status %d, %+v; the last three are known", id, r.Status, r.Dups)
+		}
+	}
+}
