@@ -102,7 +102,8 @@ func (e *Engine) CreateQueue(ctx context.Context, n NewQueue) (Queue, error) {
 	return describeRow(row), nil
 }
 
-// DeleteQueue frees the name at once; the rows are removed in steps after.
+// DeleteQueue frees the name at once; the rows are removed in steps after. It needs no
+// space in the database, so that it is what to do where there is none.
 func (e *Engine) DeleteQueue(ctx context.Context, ref QueueRef) (Queue, error) {
 	q, err := e.catalog.queue(ctx, ref)
 	if err != nil {
@@ -110,8 +111,10 @@ func (e *Engine) DeleteQueue(ctx context.Context, ref QueueRef) (Queue, error) {
 	}
 	call := uuid.Must(uuid.NewV7())
 	var row store.QueueRow
+	doubt := false
 	err = e.untilKnown(ctx, func(ctx context.Context) (err error) {
 		row, err = e.db.DeleteQueue(ctx, call, q.id)
+		doubt = doubt || errors.Is(err, store.ErrOutcomeUnknown)
 		return err
 	})
 	e.catalog.drop(q)
@@ -119,6 +122,9 @@ func (e *Engine) DeleteQueue(ctx context.Context, ref QueueRef) (Queue, error) {
 		e.tail.forget(p.id)
 		e.cache.Forget(p.id)
 		e.waiters.wake(p.id)
+	}
+	if errors.Is(err, store.ErrNotFound) && doubt { // gone, and swept before it was asked for again
+		return *q.desc.Load(), nil
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return Queue{}, unknownQueue(ref)

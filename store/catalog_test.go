@@ -303,6 +303,49 @@ func TestConfigureRefusesWhatDoesNotGoTogether(t *testing.T) {
 	}
 }
 
+// On a full disk no table gets another page: what frees space must do without.
+func TestDeleteTakesNoSpace(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	pool := storetest.Pool(t, db)
+	first, second := createQueue(t, db, "first", 3), createQueue(t, db, "second", 1)
+	if _, err := pool.Exec(t.Context(), `TRUNCATE calls`); err != nil { // nothing has a page to spare there
+		t.Fatal(err)
+	}
+	sizes := func() (text string) {
+		t.Helper()
+		const sql = `SELECT string_agg(c.relname || ' ' || pg_relation_size(c.oid), E'\n' ORDER BY c.relname)
+			FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'i', 't')`
+		if err := pool.QueryRow(t.Context(), sql).Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	before := sizes()
+	call := uuid.New()
+	q, err := db.DeleteQueue(t.Context(), call, first.ID)
+	if err != nil || !q.Deleted() {
+		t.Fatalf("DeleteQueue = %+v, %v", q, err)
+	}
+	if again, err := db.DeleteQueue(t.Context(), call, first.ID); err != nil || !reflect.DeepEqual(again, q) {
+		t.Errorf("the same call again: %+v, %v; want %+v", again, err, q)
+	}
+	if _, err := db.DeleteQueue(t.Context(), uuid.New(), first.ID); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("another call: %v, want ErrNotFound", err)
+	}
+	if _, err := db.DeleteQueue(t.Context(), uuid.New(), second.ID); err != nil {
+		t.Fatal(err)
+	}
+	for done := false; !done; {
+		if done, err = db.SweepDeleted(t.Context(), 1000, 1<<20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := sizes(); after != before {
+		t.Errorf("pages were taken: before\n%s\nafter\n%s", before, after)
+	}
+}
+
 func TestDeleteFreesNameAndSweepsRows(t *testing.T) {
 	t.Parallel()
 	db := storetest.New(t)

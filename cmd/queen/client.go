@@ -125,7 +125,7 @@ var fixes = map[string]string{
 	"timed_out":         "repeat the command",
 	"overloaded":        "repeat the command later",
 	"closing":           "repeat the command",
-	"storage_full":      "free space where PostgreSQL keeps its data",
+	"storage_full":      "delete what is not needed (queen queue delete), or give PostgreSQL more space",
 	"message_too_large": "see maxMessageBytes in queen queue get",
 }
 

@@ -74,14 +74,15 @@ CREATE TABLE queues (
     task                 text COLLATE "C" NOT NULL DEFAULT '',
     created_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     deleted_at           timestamptz,                 -- tombstone: the name is free, the rows wait for the sweeper
+    deleted_by           uuid,                        -- the call that put it there
     version              bigint NOT NULL DEFAULT 0,   -- cluster.catalog_version of its last change
     CONSTRAINT queues_source_needs_window CHECK (dedup_source = 'none' OR dedup_window_seconds > 0),
     CONSTRAINT queues_source_or_compact CHECK (dedup_source = 'none' OR NOT cleanup_compact),
     CONSTRAINT queues_some_cleanup CHECK (cleanup_delete OR cleanup_compact)
-);
+) WITH (fillfactor = 70); -- a tombstone has room in its page: what frees a full disk needs no more of it
 CREATE UNIQUE INDEX queues_name ON queues (name) WHERE deleted_at IS NULL;
 CREATE INDEX queues_version ON queues (version);
-CREATE INDEX queues_deleted ON queues (id) WHERE deleted_at IS NOT NULL;
+CREATE INDEX queues_deleted ON queues (deleted_at); -- of all: an index without a row would need its first page for a tombstone
 CREATE INDEX queues_compacted ON queues (id) WHERE cleanup_compact;
 
 -- One row per partition. Append locks it and never updates it, so the row

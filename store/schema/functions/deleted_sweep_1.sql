@@ -28,7 +28,7 @@ DECLARE
     v_n     integer;
 BEGIN
     SELECT q.id INTO v_queue FROM queues q WHERE q.deleted_at IS NOT NULL
-     ORDER BY q.id LIMIT 1 FOR UPDATE SKIP LOCKED;
+     ORDER BY q.deleted_at LIMIT 1 FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN true;
     END IF;
