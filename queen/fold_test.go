@@ -174,3 +174,41 @@ func TestIDsOfALeftOutBatchAreNotLearned(t *testing.T) {
 		t.Errorf("%d ids are known, %d contradictions; want six and none", s.Hashes, s.Contradictions)
 	}
 }
+
+// A flush that folded under a window which is 0 by now stores all that it had folded.
+func TestWhatWasFoldedIsStoredWhenTheWindowIsGone(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, storetest.New(t), func(c *Config) { c.CatalogEvery = time.Hour })
+	pushOne(t, e, "q", "before")
+	p, err := e.catalog.named(t.Context(), "q", DefaultPartition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &flight{p: p, seg: &openSegment{deadline: time.Now().Add(time.Minute)}}
+	out := make([]Pushed, 2)
+	pu := &push{done: make(chan struct{})}
+	pu.open.Store(2)
+	for i := range out {
+		m := &Message{Queue: "q", ID: []byte("a"), Value: []byte("x")}
+		it := newPushItem(m, nativeSize(m), &out[i], pu)
+		f.seg.entries = append(f.seg.entries, &entry{ref: QueueRef{Name: "q"}, items: []*pushItem{&it}, apart: true})
+	}
+	if !e.writer.prepare(t.Context(), f) || f.call.Parts[0].Records != 1 {
+		t.Fatalf("%+v, want one folded into the other", f.call.Parts)
+	}
+	zero := 0
+	if _, err := openEngine(t, storetest.Open(t, e.db)).Configure(t.Context(), "q", OptionsPatch{DedupWindowSeconds: &zero}); err != nil {
+		t.Fatal(err)
+	}
+	e.writer.count(1) // as whoever opened its segment does
+	for again := []*flight{f}; len(again) > 0; {
+		if again, err = e.writer.call(t.Context(), again); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, p := range out {
+		if p.Err != nil || p.Status != Queued || p.Offset != int64(1+i) {
+			t.Errorf("message %d: %+v, want it queued at %d", i, p, 1+i)
+		}
+	}
+}
