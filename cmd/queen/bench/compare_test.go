@@ -67,6 +67,24 @@ func TestQuantiles(t *testing.T) {
 	f(0.5, 0)
 }
 
+// TestMedianInterval has the places of the sign test's tables for 95 %.
+func TestMedianInterval(t *testing.T) {
+	t.Parallel()
+	for n, places := range map[int][2]int{6: {1, 6}, 8: {1, 8}, 9: {2, 8}, 10: {2, 9}, 11: {2, 10}, 12: {3, 10}, 20: {6, 15}, 25: {8, 18}, 100: {40, 61}} {
+		var v []float64
+		for i := n; i > 0; i-- {
+			v = append(v, float64(i))
+		}
+		low, high := medianInterval(v)
+		if int(low) != places[0] || int(high) != places[1] {
+			t.Errorf("of %d: from the value at place %v to that at %v, want %d and %d", n, low, high, places[0], places[1])
+		}
+	}
+	if low, high := medianInterval([]float64{1, 2, 3, 4, 5}); low != 0 || high != 0 {
+		t.Errorf("of 5: %v to %v, want none", low, high)
+	}
+}
+
 // fakeSide answers 100 records of 10 bytes per round at once.
 type fakeSide struct {
 	name   string

@@ -18,8 +18,11 @@ type Ratio struct {
 	P99Pairs         []float64 `json:"p99Pairs,omitempty"`
 }
 
-// Spread says how far the pairs lie apart: all of them, and the middle half.
+// Spread says how far the pairs lie apart: all of them, the middle half, and between
+// which of them their true median is with 95 % confidence, where six or more say so.
 type Spread struct {
+	Low95     float64 `json:"low95,omitempty"`
+	High95    float64 `json:"high95,omitempty"`
 	Min       float64 `json:"min"`
 	Quartile1 float64 `json:"quartile1"`
 	Quartile3 float64 `json:"quartile3"`
@@ -50,7 +53,8 @@ func ratioOf(a, b []Round, latency bool) *Ratio {
 }
 
 func spreadOf(v []float64) Spread {
-	return Spread{Min: quantile(v, 0), Quartile1: quantile(v, 0.25), Quartile3: quantile(v, 0.75), Max: quantile(v, 1)}
+	low, high := medianInterval(v)
+	return Spread{Low95: low, High95: high, Min: quantile(v, 0), Quartile1: quantile(v, 0.25), Quartile3: quantile(v, 0.75), Max: quantile(v, 1)}
 }
 
 func median(v []float64) float64 { return quantile(v, 0.5) }
@@ -65,6 +69,25 @@ func quantile(v []float64, q float64) float64 {
 	low := int(math.Floor(at))
 	high := min(low+1, len(s)-1)
 	return s[low] + (at-float64(low))*(s[high]-s[low])
+}
+
+// medianInterval is the narrowest interval between values, as many left out below as above,
+// that has the true median with at least 95 % confidence, however they are spread: each
+// value is below it as probably as a coin falls. Of ten it goes from the second lowest to the
+// second highest. Five or fewer have none; it is 0, 0 then.
+func medianInterval(v []float64) (low, high float64) {
+	s := slices.Sorted(slices.Values(v))
+	n := len(s)
+	outside, of := 0.0, math.Pow(0.5, float64(n)) // of: exactly k of n are below it
+	k := 0
+	for ; k < n/2 && 2*(outside+of) <= 0.05; k++ {
+		outside += of
+		of *= float64(n-k) / float64(k+1)
+	}
+	if k == 0 {
+		return 0, 0
+	}
+	return s[k-1], s[n-k]
 }
 
 // medianRound takes the median of each number by itself.

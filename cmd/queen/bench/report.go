@@ -63,7 +63,11 @@ func (r *Report) WriteText(w io.Writer) error {
 }
 
 func writeRatio(w io.Writer, what string, median float64, s Spread) {
-	fmt.Fprintf(w, "%s  %.3f  (middle half %.3f to %.3f, all %.3f to %.3f)\n", what, median, s.Quartile1, s.Quartile3, s.Min, s.Max)
+	interval := ""
+	if s.High95 > 0 {
+		interval = fmt.Sprintf("95 %% %.3f to %.3f, ", s.Low95, s.High95)
+	}
+	fmt.Fprintf(w, "%s  %.3f  (%smiddle half %.3f to %.3f, all %.3f to %.3f)\n", what, median, interval, s.Quartile1, s.Quartile3, s.Min, s.Max)
 }
 
 // table says which numbers of a round are shown: of both sides, of the first
