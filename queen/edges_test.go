@@ -92,6 +92,18 @@ var edges = map[string]func(*room){
 		r.want(got[0], Queued, Pushed{})
 		r.want(got[1], Duplicate, got[0])
 	},
+	"a refused message leads nobody": func(r *room) {
+		got := r.Push(r.t.Context(), []Message{
+			{Queue: "q", ID: []byte("a"), Value: make([]byte, 2<<20)}, // maxMessageBytes is 1 MiB and some
+			{Queue: "q", ID: []byte("a"), Value: []byte("1")},
+			{Queue: "q", ID: []byte("a"), Value: []byte("2")},
+		})
+		if got[0].Status != Failed || !errors.Is(got[0].Err, ErrTooLarge) {
+			r.t.Fatalf("%+v, want it refused as too large", got[0])
+		}
+		r.want(got[1], Queued, Pushed{})
+		r.want(got[2], Duplicate, got[1])
+	},
 	"later request": func(r *room) {
 		first := r.push("q", "a")
 		r.want(r.push("q", "a"), Duplicate, first)
