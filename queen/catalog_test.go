@@ -301,3 +301,37 @@ func TestALostLookUpIsNoVerdict(t *testing.T) {
 		t.Error(p.Err)
 	}
 }
+
+// TestDeleteFindsWhatHasTheNameNow deletes by name through a broker that knows another
+// queue under it, which is gone.
+func TestDeleteFindsWhatHasTheNameNow(t *testing.T) {
+	t.Parallel()
+	db := storetest.New(t)
+	stale := openEngine(t, db, func(c *Config) { c.CatalogEvery = 1 << 50 })
+	other := openEngine(t, storetest.Open(t, db))
+	push := func(e *Engine) {
+		t.Helper()
+		if got := e.Push(t.Context(), []Message{{Queue: "q", ID: []byte("a"), Value: []byte("1")}})[0]; got.Status != Queued {
+			t.Fatalf("%+v, want queued", got)
+		}
+	}
+	push(stale)
+	if _, err := other.DeleteQueue(t.Context(), QueueRef{Name: "q"}); err != nil {
+		t.Fatal(err)
+	}
+	push(other)
+	now, err := other.Queues(t.Context(), []QueueRef{{Name: "q"}})
+	if err != nil || now[0].Err != nil {
+		t.Fatal(err, now[0].Err)
+	}
+	got, err := stale.DeleteQueue(t.Context(), QueueRef{Name: "q"})
+	if err != nil || got.TopicID != now[0].Queue.TopicID {
+		t.Fatalf("deleted %s, %v; want %s, which has the name now", got.TopicID, err, now[0].Queue.TopicID)
+	}
+	if _, err := stale.DeleteQueue(t.Context(), QueueRef{Name: "q"}); !errors.Is(err, ErrUnknownQueue) {
+		t.Errorf("once more: %v, want that there is none", err)
+	}
+	if _, err := other.DeleteQueue(t.Context(), QueueRef{TopicID: now[0].Queue.TopicID}); !errors.Is(err, ErrUnknownQueueID) {
+		t.Errorf("by its id through another broker: %v, want that there is none", err)
+	}
+}

@@ -105,14 +105,33 @@ func (e *Engine) CreateQueue(ctx context.Context, n NewQueue) (Queue, error) {
 // DeleteQueue frees the name at once; the rows are removed in steps after. It needs no
 // space in the database, so that it is what to do where there is none.
 func (e *Engine) DeleteQueue(ctx context.Context, ref QueueRef) (Queue, error) {
-	q, err := e.catalog.queue(ctx, ref)
-	if err != nil {
-		return Queue{}, err
+	for {
+		q, err := e.catalog.queue(ctx, ref)
+		if err != nil {
+			return Queue{}, err
+		}
+		deleted, err := e.deleteQueue(ctx, q)
+		if ref.Name != "" && errors.Is(err, store.ErrNotFound) {
+			// Deleted elsewhere, but the name may be another queue's by now, which this
+			// broker has not heard of. It has forgotten the one it knew, and looks again.
+			continue
+		}
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return Queue{}, unknownQueue(ref)
+		case err != nil:
+			return Queue{}, storeError("delete queue", err)
+		}
+		return deleted, nil
 	}
+}
+
+// deleteQueue deletes a queue by its id and forgets it; store.ErrNotFound: there is none.
+func (e *Engine) deleteQueue(ctx context.Context, q *queue) (Queue, error) {
 	call := uuid.Must(uuid.NewV7())
 	var row store.QueueRow
 	doubt := false
-	err = e.untilKnown(ctx, func(ctx context.Context) (err error) {
+	err := e.untilKnown(ctx, func(ctx context.Context) (err error) {
 		row, err = e.db.DeleteQueue(ctx, call, q.id)
 		doubt = doubt || errors.Is(err, store.ErrOutcomeUnknown)
 		return err
@@ -126,11 +145,8 @@ func (e *Engine) DeleteQueue(ctx context.Context, ref QueueRef) (Queue, error) {
 	if errors.Is(err, store.ErrNotFound) && doubt { // gone, and swept before it was asked for again
 		return *q.desc.Load(), nil
 	}
-	if errors.Is(err, store.ErrNotFound) {
-		return Queue{}, unknownQueue(ref)
-	}
 	if err != nil {
-		return Queue{}, storeError("delete queue", err)
+		return Queue{}, err
 	}
 	return describeRow(row), nil
 }
