@@ -96,6 +96,7 @@ AS $$
 DECLARE
     c_nil     CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
     c_short   CONSTANT bigint := 16384;  -- comparisons, some 5 ns each; a probe takes 100 µs to begin
+    c_near    CONSTANT integer := 1000;  -- offsets behind a span, within which its row mostly ends
     v_locked  bigint[];
     v_now     timestamptz;
     v_early   boolean;        -- than p_as_of
@@ -357,9 +358,13 @@ BEGIN
                                               FROM (
                                                     -- Rows follow one another, so a span ends in the first row at or above its
                                                     -- end. Without this bound on the key the scan of each span goes on to v_from.
+                                                    -- It is mostly near: an index reads all of a page that may be asked for.
                                                     SELECT y.*, GREATEST(u.a - y.base_offset, 0)::integer AS skip FROM log_txns y
                                                      WHERE y.partition_id = v_pid AND y.end_offset >= u.a AND y.end_offset <= v_from
                                                        AND y.end_offset <= COALESCE((
+                                                               SELECT z.end_offset FROM log_txns z
+                                                                WHERE z.partition_id = v_pid AND z.end_offset BETWEEN u.b AND u.b + c_near
+                                                                ORDER BY z.end_offset LIMIT 1), (
                                                                SELECT z.end_offset FROM log_txns z
                                                                 WHERE z.partition_id = v_pid AND z.end_offset >= u.b
                                                                 ORDER BY z.end_offset LIMIT 1), v_from)
