@@ -129,15 +129,18 @@ func (p *pooler) serve(c net.Conn) {
 				return
 			}
 			if status == 'I' && pooling(p.mode.Load()) != perSession {
-				p.giveBack(to)
+				p.giveBack(to) // before its client knows, who may ask on another connection at once
 				to = nil
+			}
+			if client.Flush() != nil {
+				return
 			}
 		}
 	}
 }
 
-// answer passes on what the server says up to its being ready, and how it is then; 0
-// when one of the connections broke.
+// answer takes what the server says up to its being ready to the client, who is not sent
+// it yet, and returns how the server is then; 0 when its connection broke.
 func (p *pooler) answer(from *lent, client *pgproto3.Backend) byte {
 	for {
 		m, err := from.front.Receive()
@@ -146,9 +149,6 @@ func (p *pooler) answer(from *lent, client *pgproto3.Backend) byte {
 		}
 		client.Send(m)
 		if ready, ok := m.(*pgproto3.ReadyForQuery); ok {
-			if client.Flush() != nil {
-				return 0
-			}
 			return ready.TxStatus
 		}
 	}
