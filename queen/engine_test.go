@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -195,47 +194,13 @@ func TestPushTheSameIDInOneFlushFollowsItsLeader(t *testing.T) {
 	t.Parallel()
 	e := openEngine(t, openNamed(t))
 	pushOne(t, e, "q", "before")
-	tx, err := storetest.Pool(t, e.db).Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(t.Context()) }()
-	if _, err := tx.Exec(t.Context(), `SELECT FROM log_partitions FOR UPDATE`); err != nil {
-		t.Fatal(err)
-	}
 	const requests = 20
-	answers := make(chan Pushed, requests+1)
-	push := func(id string) {
-		answers <- e.Push(t.Context(), []Message{{Queue: "q", ID: []byte(id), Value: []byte("1")}})[0]
-	}
-	go push("ahead")
-	e.untilBlocked(t) // its flush is away; what comes now waits for the next one
-	for range requests {
-		go push("a")
-	}
-	p, err := e.catalog.named(t.Context(), "q", DefaultPartition)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for waiting := 0; waiting < requests; {
-		waiting = 0
-		p.mu.Lock()
-		for _, s := range p.pending {
-			waiting += len(s.entries)
-		}
-		p.mu.Unlock()
-		runtime.Gosched()
-	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	type place struct {
 		id     uuid.UUID
 		offset int64
 	}
 	queued, of := 0, map[place]int{}
-	for range requests + 1 {
-		a := <-answers
+	for _, a := range inOneFlush(t, e, requests) {
 		if a.Err != nil {
 			t.Fatal(a.Err)
 		}
@@ -244,8 +209,8 @@ func TestPushTheSameIDInOneFlushFollowsItsLeader(t *testing.T) {
 		}
 		of[place{a.MessageID, a.Offset}]++
 	}
-	if queued != 2 || len(of) != 2 {
-		t.Errorf("%d of ahead and %d × a are queued, at %v; want one of each, and one place for each", queued, requests, of)
+	if queued != 1 || len(of) != 1 {
+		t.Errorf("%d of %d × a are queued, at %v; want one, and one place for all", queued, requests, of)
 	}
 	if n := len(fetchAll(t, e, "q", DefaultPartition)); n != 3 {
 		t.Errorf("%d messages stored, want 3", n)

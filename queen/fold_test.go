@@ -75,6 +75,24 @@ func behind(t *testing.T, e *Engine, queue, partition string, pending int, f fun
 	}
 }
 
+// inOneFlush pushes the id a to the queue q in so many requests, which go in one flush
+// behind another message.
+func inOneFlush(t *testing.T, e *Engine, requests int) (out []Pushed) {
+	t.Helper()
+	answers := make(chan Pushed, requests)
+	behind(t, e, "q", DefaultPartition, requests, func() {
+		for range requests {
+			go func() {
+				answers <- e.Push(t.Context(), []Message{{Queue: "q", ID: []byte("a"), Value: []byte("1")}})[0]
+			}()
+		}
+	})
+	for range requests {
+		out = append(out, <-answers)
+	}
+	return out
+}
+
 // Where the window is 0 requests with one id are all stored, in one flush or not, and
 // also by a broker that folded them because it believed in another window.
 func TestRequestsOfOneFlushAreAllStoredWithoutAWindow(t *testing.T) {
@@ -93,17 +111,8 @@ func TestRequestsOfOneFlushAreAllStoredWithoutAWindow(t *testing.T) {
 				t.Fatal(err)
 			}
 			const requests = 5
-			answers := make(chan Pushed, requests)
-			behind(t, e, "q", DefaultPartition, requests, func() {
-				for range requests {
-					go func() {
-						answers <- e.Push(t.Context(), []Message{{Queue: "q", ID: []byte("a"), Value: []byte("1")}})[0]
-					}()
-				}
-			})
 			offsets := map[int64]bool{}
-			for range requests {
-				p := <-answers
+			for _, p := range inOneFlush(t, e, requests) {
 				if p.Err != nil || p.Status != Queued {
 					t.Errorf("%+v, want it queued", p)
 				}
@@ -126,17 +135,8 @@ func TestFollowersInAFlushFailWithTheirLeader(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `ALTER TABLE log_segments ADD CONSTRAINT broken CHECK (base_offset < 2) NOT VALID`); err != nil {
 		t.Fatal(err)
 	}
-	const requests = 5
-	answers := make(chan Pushed, requests)
-	behind(t, e, "q", DefaultPartition, requests, func() {
-		for range requests {
-			go func() {
-				answers <- e.Push(t.Context(), []Message{{Queue: "q", ID: []byte("a"), Value: []byte("1")}})[0]
-			}()
-		}
-	})
-	for range requests {
-		if p := <-answers; p.Status != Failed || !errors.Is(p.Err, ErrUnavailable) {
+	for _, p := range inOneFlush(t, e, 5) {
+		if p.Status != Failed || !errors.Is(p.Err, ErrUnavailable) {
 			t.Errorf("%+v, want the leader's error", p)
 		}
 	}

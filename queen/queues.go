@@ -111,18 +111,17 @@ func (e *Engine) DeleteQueue(ctx context.Context, ref QueueRef) (Queue, error) {
 			return Queue{}, err
 		}
 		deleted, err := e.deleteQueue(ctx, q)
-		if ref.Name != "" && errors.Is(err, store.ErrNotFound) {
+		switch {
+		case errors.Is(err, store.ErrNotFound) && ref.Name != "":
 			// Deleted elsewhere, but the name may be another queue's by now, which this
 			// broker has not heard of. It has forgotten the one it knew, and looks again.
-			continue
-		}
-		switch {
 		case errors.Is(err, store.ErrNotFound):
 			return Queue{}, unknownQueue(ref)
 		case err != nil:
 			return Queue{}, storeError("delete queue", err)
+		default:
+			return deleted, nil
 		}
-		return deleted, nil
 	}
 }
 

@@ -73,13 +73,15 @@ func (w *writer) learned(f *flight, r *store.SegmentResult) {
 			at += int(p.Span)
 		}
 	}
-	judged := 0
-	for i := range c.Hashes {
-		if !c.Hashes[i].IsMinted() {
-			judged++
+	if f.call.Window > 0 { // else nobody looked
+		judged := 0
+		for i := range c.Hashes {
+			if !c.Hashes[i].IsMinted() {
+				judged++
+			}
 		}
+		w.metrics.verdicts[layerLedger][0].Add(float64(judged))
 	}
-	w.metrics.verdicts[layerLedger][0].Add(float64(judged))
 	w.cache.Committed(c)
 }
 

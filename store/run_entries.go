@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// runBlockIDs is how many entries a block of a run has on average, of 8 bytes each. One in
-// thousands has more than the 245 that stay in line.
+// runBlockIDs is how many entries a block of a run has on average, of 8 bytes each. Hardly
+// one in ten thousand has more than the 245 that stay in line.
 const runBlockIDs = 190
 
 // runEntries are what a run consists of, in one number each: the first 32 bits of a hash,

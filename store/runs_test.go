@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -109,6 +110,39 @@ func (l *ledger) appendUndone(s store.Segment) store.SegmentResult {
 		l.exec(`DELETE FROM log_segments WHERE partition_id = $1 AND end_offset = $2`, s.Partition, r.End)
 	}
 	return r
+}
+
+// TestRunsFindTheFirstAndTheLastKeys: a key is a signed number to PostgreSQL and the first
+// bytes of a hash to us, and says the block it is in.
+func TestRunsFindTheFirstAndTheLastKeys(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, 3600, 1)
+	s := l.segment(0, 3600, make([]int, 600)...) // of four blocks
+	for i := range s.Hashes {
+		binary.BigEndian.PutUint32(s.Hashes[i][:], uint32(i)*7158279)
+		s.Hashes[i][15] = 1
+	}
+	for i, key := range []uint32{0, 1, 1<<31 - 1, 1 << 31, 1<<32 - 1} {
+		binary.BigEndian.PutUint32(s.Hashes[100*i][:], key)
+		s.Hashes[100*i][15] = 2
+	}
+	l.append(l.db, s)
+	if did, err := store.BuildRunOf(l.db, t.Context(), l.parts[0], 600, 8, 1); err != nil || !did {
+		t.Fatal(did, err)
+	}
+	// What is found now is found through the run, which covers all.
+	r := l.append(l.db, store.Segment{
+		Partition: s.Partition, Epoch: s.Epoch, Window: 3600, Verified: -1, IDHi: 8 << 16, IDLo: 1 << 40,
+		Header: s.Header, Data: s.Data, Parts: s.Parts, Hashes: s.Hashes,
+	})[0]
+	if r.Status != store.SegmentDuplicates || len(r.Dups) != 600 {
+		t.Fatalf("status %d, %d of 600 found", r.Status, len(r.Dups))
+	}
+	for _, d := range r.Dups {
+		if d.Offset != int64(d.Index) {
+			t.Errorf("the id stored at %d is found at %d", d.Index, d.Offset)
+		}
+	}
 }
 
 // TestRunsBeginAfterWhatWasPurged sorts a partition whose oldest rows, and

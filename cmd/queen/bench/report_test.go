@@ -79,11 +79,14 @@ func TestReportOfAFixedRateShowsLatencies(t *testing.T) {
 
 func TestReportAsTextShowsRatioAndConditions(t *testing.T) {
 	t.Parallel()
+	r := sampleReport()
+	r.Ratio.ThroughputSpread.Low95, r.Ratio.ThroughputSpread.High95 = 0.123, 0.987
+	r.Conditions.Turn = "250ms"
 	var b bytes.Buffer
-	if err := sampleReport().WriteText(&b); err != nil {
+	if err := r.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"A  one", "B  two", "0.500", "0.600", "0.550", "fsync=on", "acks=all", "12 partitions"} {
+	for _, want := range []string{"95 % 0.123 to 0.987", "sides in turn of 250ms within a round", "A  one", "B  two", "0.500", "0.600", "0.550", "fsync=on", "acks=all", "12 partitions"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("report lacks %q:\n%s", want, b.String())
 		}
