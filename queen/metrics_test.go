@@ -99,6 +99,12 @@ func TestDeduplicationIsCounted(t *testing.T) {
 		answers + " vouched": 1, offsets + " vouched": 1, seconds + " vouched": 1,
 		"queen_dedup_cache_partitions": 1, "queen_dedup_cache_hashes": 2,
 	})
+	zero := 0
+	if _, err := e.Configure(t.Context(), "off", OptionsPatch{DedupWindowSeconds: &zero}); err != nil {
+		t.Fatal(err)
+	}
+	pushOne(t, e, "off", "a")
+	moved("where nobody looks", nil)
 	many := make([]string, 300)
 	for i := range many {
 		many[i] = fmt.Sprint("id-", i)
