@@ -73,15 +73,13 @@ func (w *writer) learned(f *flight, r *store.SegmentResult) {
 			at += int(p.Span)
 		}
 	}
-	if f.call.Window > 0 { // else nobody looked
-		judged := 0
-		for i := range c.Hashes {
-			if !c.Hashes[i].IsMinted() {
-				judged++
-			}
+	judged := 0 // none where the window is 0: a flight has no hashes then
+	for i := range c.Hashes {
+		if !c.Hashes[i].IsMinted() {
+			judged++
 		}
-		w.metrics.verdicts[layerLedger][0].Add(float64(judged))
 	}
+	w.metrics.verdicts[layerLedger][0].Add(float64(judged))
 	w.cache.Committed(c)
 }
 
